@@ -200,7 +200,6 @@ def test_a_check_names_what_it_refuses(check, arguments):
 
 
 REASONS = {
-    "exactly one": [lambda: sm.POLAProblem(**POLA).objective()],
     "does not take": [lambda: sm.solve(sm.POLAProblem(**POLA, slack_weight=0.3), solver="batch")],
     "names a row twice": [lambda: sm.POLAProblem(LINE, [[0, 1], [2, 2]], SIGNS)],
     "pairs is empty|no pairs": [lambda: sm.POLAProblem(LINE, np.zeros((0, 2), int), [])],
@@ -305,7 +304,6 @@ REASONS = {
         lambda: index().add(EYE_2, [2**63 - 2, 2**63 - 1]).add(EYE_2),
     ],
     "the index is empty": [lambda: sm.HashIndex(EYE_2, 8).query([0.0, 1.0], 1)],
-    "too large to be squared": [lambda: index().add([[0.0, 1e300]])],
     "step|factor of this index|vectors of real numbers": [
         lambda: index().update(sm.MetricStep(np.zeros(2), np.array([0, NAN]))),
         lambda: index().update((np.zeros(2), np.zeros(2))),
@@ -314,19 +312,17 @@ REASONS = {
     ],
     "several metrics": [lambda: classification.energies(TWO_FACTORS, **ENERGIES, regions=np.arange(N) % 2)],
     r"PairClassifier\(ITML\(\)\).fit takes pairs of examples": [
-        lambda: estimators.ITML().fit(np.ones((6, 2, 3)), [1, -1] * 3),
-        lambda: estimators.ITML().fit_pairs(np.ones((6, 2, 3)), [1, -1] * 3),
+        lambda: estimators.ITML().fit(np.ones((6, 2, 3)), [1, -1] * 3)
     ],
     r"TripletClassifier\(LMNN\(\)\).fit takes triplets": [
         lambda: estimators.LMNN().fit_triplets(np.ones((3, 3, 2)), None)
     ],
     "fit_pairs needs": [lambda: estimators.ITML().fit_pairs(X, PAIRS)],
     "chunks.rows. = k": [lambda: estimators.RCA().fit_chunks(X, [[0, 1], [2, 3, 4]])],
-    "such as 99; they are row numbers": [lambda: estimators.ITML().fit_pairs(X, [[0, 99]], [True])],
     "number of principal components must be": [partial(datasets.reduce, np.eye(5, 3), n) for n in (4, "a")],
     "pixel|2D": [partial(datasets.deskew, images) for images in (np.ones((2, 24)), -np.ones((2, 25)), np.ones(25))],
     "takes a problem": [partial(verb, EYE_3) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],
-    "takes a solution": [partial(verb, what) for verb in (sm.compare, sm.explain) for what in (None, 3, "solution", X)],
+    "takes a solution": [partial(verb, what) for verb in (sm.compare, sm.explain) for what in (None, X)],
     r"learning_rate=1e\+120": [
         lambda: sm.LEGOStream(3, 1e120).partial_fit_comparisons(
             X, np.random.default_rng(0).permuted(np.tile(np.arange(N), (200, 1)), axis=1)[:, :4]
@@ -383,21 +379,13 @@ REASONS = {
     # Estimators
     "The '.*' parameter of .* must be": [
         partial(estimators.LMNN(max_iter="a").fit, X, Y),
-        partial(estimators.ITML(max_time="1").fit, X, Y),
-        partial(estimators.MultiMetricLMNN(n_iter_no_change=0).fit, X, Y),
         partial(estimators.FRML(step=-1.0).fit, X, Y),
     ],
-    "warm_start and init out": [
-        partial(estimator.set_params(warm_start=True).fit, X, Y)
-        for estimator in (estimators.MMC(solver="conic"), estimators.ITML(solver="conic"))
-    ],
+    "warm_start and init out": [partial(estimators.MMC(solver="conic", warm_start=True).fit, X, Y)],
     "name the kernel, or leave early_stopping out": [
         partial(estimators.KernelLMNN(kernel="precomputed", early_stopping=True).fit, KERNEL, Y)
     ],
-    "X is sparse, 9 x 90,000, .*TruncatedSVD": [
-        partial(estimator.fit, sp.csr_array((9, 90_000)), Y)
-        for estimator in (estimators.LMNN(), estimators.POLA(), estimators.EnergyClassifier())
-    ],
+    "X is sparse, 9 x 90,000, .*TruncatedSVD": [partial(estimators.LMNN().fit, sp.csr_array((9, 90_000)), Y)],
     "LMNN|one metric for each class": [
         partial(estimators.EnergyClassifier(learner).fit, X, Y)
         for learner in (
@@ -407,8 +395,7 @@ REASONS = {
         )
     ],
     "so few examples are all equally far": [
-        partial(kind(prior="covariance").fit, np.eye(11, 13), np.arange(11) % 2)
-        for kind in (estimators.ITML, estimators.LSML, estimators.SDML, estimators.LEGO)
+        partial(estimators.ITML(prior="covariance").fit, np.eye(11, 13), np.arange(11) % 2)
     ],
     "init='lda' needs labels": [partial(estimators.ITML(init="lda").fit_pairs, X, PAIRS, SIMILAR)],
     "the classes have . chunklets of 2 examples|chunk_size": [
@@ -445,19 +432,13 @@ REASONS = {
     ],
     "larger ridge": [lambda: estimators.RCA(ridge=1e-30).fit_chunks(FOUR_POINTS, [0, 0, -1, -1])],
     "in which no class": [lambda: estimators.LFDA(ridge=0.0).fit(X, np.arange(N))],
-    "prior": [partial(kind(prior=-EYE_3).fit, X, Y) for kind in (estimators.ITML, estimators.LEGO)],
-    "is more than the 3 features": [
-        partial(getattr(estimators, name)(n_components=5).fit, X, Y) for name in ("LMNN", "NCA", "LFDA", "FRML")
-    ],
     "init": [
         partial(estimators.FRML(init=EYE_2).fit, X, Y),
         partial(estimators.NCA(init=np.ones((2, 5))).fit, X, Y),
         partial(estimators.NCA(init=ONES_2_BY_3, n_components=3).fit, X, Y),
     ],
     # Terms
-    "trace": [lambda: -1 * terms.Trace(), lambda: total(terms.Trace()).with_weights(trace=0.0)],
     "pull": [lambda: terms.Pull([[0, 1]]) * NAN, lambda: total(terms.Pull([[0, 4]]))],
-    "weights of pull": [lambda: total(terms.Pull([[0, 1]], weights=[-1.0]))],
     "pairs= or labels=": [lambda: total(terms.Pull())],
     "triplet": [
         lambda: total(terms.TripletHinge([[0, 1, 5]])),
@@ -465,12 +446,9 @@ REASONS = {
         lambda: total(terms.TripletHinge(labels=[0, 0, 1, 1], n_neighbors=3)),
     ],
     "loss of": [lambda: total(terms.TripletHinge(TRIPLET, loss="square"))],
-    "margin must": [lambda: total(terms.TripletHinge(TRIPLET, margin=-1))],
     "similar": [lambda: total(terms.PairHinge([[0, 1]])), lambda: total(terms.PairHinge([[0, 1]], [2]))],
     "log_det": [lambda: total(terms.LogDet(to=np.zeros((3, 3)))), lambda: total(terms.LogDet(), bases=EYE_3[:2])],
-    "frobenius": [lambda: total(terms.Frobenius(to=EYE_2))],
     "weight 0": [lambda: total(0.0 * terms.Trace())],
-    "sample_weight": [lambda: total(terms.Pull([[0, 1]], sample_weight=[1.0]))],
     "terms": [lambda: sm.MetricProblem(X, [terms.Trace()])],
     "push_weight": [lambda: total(terms.Trace()).with_weights(push_weight=1.0)],
     "zero metric satis": [lambda: total(terms.TripletHinge(TRIPLET, loss="hard", margin=0.0))],
@@ -480,7 +458,6 @@ REASONS = {
         lambda: total(terms.Trace(), diagonal=True).certify(np.ones((3, 3))),
         lambda: total(terms.Trace(), bases=FOUR_ROWS).certify(np.ones((3, 3))),
     ],
-    "no minimum": [lambda: total(terms.Spread([[0, 1], [1, 2], [2, 3]]))],
     "2 directions": [lambda: total(terms.Spread([[0, 1], [1, 2], [2, 3]]), terms.Pull([[0, 1]]))],
 }
 

@@ -1,6 +1,7 @@
 """LEGO: its step is the exact minimum, its theorem holds, a feature space is one of coordinates, bad input."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -178,7 +179,7 @@ def test_rbf_kernel_is_lego_in_its_feature_space(rng):
     targets = rng.uniform(0.2, 2.0, 50)
     K = np.exp(-0.4 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
     stream = sm.KernelLEGOStream(0.8, "rbf", gamma=0.4).partial_fit(X[:8], pairs[(pairs < 8).all(axis=1)], 0.5)
-    stream.partial_fit(X, pairs, targets)
+    stream = pickle.loads(pickle.dumps(stream)).partial_fit(X, pairs, targets)
     coordinates = np.linalg.cholesky(K)  # their inner products are the kernel's values
     twin = sm.LEGOStream(12, 0.8).partial_fit(coordinates[:8], pairs[(pairs < 8).all(axis=1)], 0.5)
     twin.partial_fit(coordinates, pairs, targets)

@@ -1,4 +1,4 @@
-"""Target neighbors with their tie rule, and the exact impostor search in all its paths."""
+"""Pairs of labels, target neighbors with their tie rule, and the exact impostor search in all its paths."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdpmetric.core import pairs
-from sdpmetric.core.pairs import target_neighbors
+from sdpmetric.core.pairs import pairs_of_labels, target_neighbors
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.lmnn import impostors as search
@@ -171,3 +171,42 @@ def test_triplet_keys_tell_triplets_apart_at_any_size():
         keys = Triplets.from_array(rows).keys(n)
         assert len(np.unique(keys)) == 3
         assert keys[0] == keys[3]
+
+
+INDEX = np.array([0, 1, 1, 0, 2, 1, 0, 0, 1, 1], dtype=np.int32)  # 4, 5 and 1
+
+
+@pytest.mark.parametrize("enumerated", [0, 100])
+@pytest.mark.parametrize("n_pairs", [1, 5, 16, 29, 1000])
+def test_as_many_of_each_kind_as_asked_for_or_as_there_are(monkeypatch, enumerated, n_pairs):
+    monkeypatch.setattr(pairs, "MAX_LISTED", enumerated)
+    drawn, similar = pairs_of_labels(INDEX, n_pairs, 3)
+    assert (drawn[:, 0] < drawn[:, 1]).all()
+    assert len(np.unique(drawn, axis=0)) == len(drawn)
+    np.testing.assert_array_equal(similar, INDEX[drawn[:, 0]] == INDEX[drawn[:, 1]])
+    assert similar.sum() == min(n_pairs, 16)
+    assert (~similar).sum() == min(n_pairs, 29)
+    repeated, _ = pairs_of_labels(INDEX, n_pairs, 3)
+    np.testing.assert_array_equal(repeated, drawn)
+
+
+@pytest.mark.parametrize("enumerated", [0, 100])
+def test_every_pair_is_drawn_equally_often(monkeypatch, enumerated):
+    monkeypatch.setattr(pairs, "MAX_LISTED", enumerated)
+    counts = np.zeros((10, 10))
+    for seed in range(3000):
+        drawn, _ = pairs_of_labels(INDEX, 1, seed)
+        counts[drawn[:, 0], drawn[:, 1]] += 1
+    same = INDEX[:, None] == INDEX
+    above = np.triu(np.ones((10, 10), dtype=bool), 1)
+    for kind, number in ((same & above, 16), (~same & above, 29)):
+        expected = 3000 / number
+        assert counts[kind].sum() == 3000
+        assert np.abs(counts[kind] - expected).max() < 4.5 * np.sqrt(expected)
+
+
+def test_many_examples_need_no_list_of_all_pairs():
+    index = np.random.default_rng(0).integers(0, 10, 200_000).astype(np.int32)
+    drawn, similar = pairs_of_labels(index, 1000, None)
+    assert similar.sum() == (~similar).sum() == 1000
+    assert len(drawn) == 2000

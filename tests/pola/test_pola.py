@@ -418,3 +418,29 @@ def test_regret_bound_with_gamma_counts_the_gamma() -> None:
 def test_pairs_that_nearly_contradict_each_other_cost_nothing() -> None:
     problem = sm.POLAProblem([[0, 0], [1, 0], [0.5, 1e-11]], [[0, 1], [0, 2]], [True, False])
     assert least_loss(problem, Budget()) == 0.0
+
+
+STREAMS = {
+    "lego": lambda: sm.LEGOStream(3, 0.05),
+    "lego, kernel": lambda: sm.KernelLEGOStream(0.3, "rbf", gamma=0.4),
+    "pola": lambda: sm.POLAStream(3),
+    "pola, kernel": lambda: sm.KernelPOLAStream(3, "rbf"),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_can_be_read_before_its_first_pair(name: str, rng: np.random.Generator) -> None:
+    X, stream = rng.normal(size=(20, 3)), STREAMS[name]()
+    pairs = np.column_stack(np.triu_indices(20, 1))
+    assert (stream.cumulative_loss, stream.n_updates) == (0.0, 0)
+    if name == "lego":
+        assert (stream.metric == np.eye(3)).all()
+    elif name == "lego, kernel":  # the distances of the kernel's feature space
+        squares = np.sum((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2, axis=1)
+        assert stream.distances(X, pairs) == pytest.approx(2.0 - 2.0 * np.exp(-0.4 * squares))
+    else:  # the zero metric
+        assert not stream.distances(X, pairs).any()
+        assert stream.predict(X, pairs).all()
+        assert stream.transform(X).shape == (20, 0)
+        assert not stream.metric.any()
+        assert len(stream.components) == 0
