@@ -55,12 +55,13 @@ def check_identity(make: Make) -> None:
     assert problem.fingerprint() == make().fingerprint(), "the fingerprint differs between two equal problems"
     assert problem.describe() in repr(problem), "the description is not part of the repr"
     assert "\n" not in problem.describe(), "the description is more than a line"
-    first = fields(problem)[0].name
-    try:
-        setattr(problem, first, None)
-    except AttributeError:
-        return
-    raise AssertionError(f"{first} can be changed; declare the statement as @dataclass(frozen=True)")
+    for name in (fields(problem)[0].name, "X", "nonsense"):
+        for change in (partial(setattr, problem, name, None), partial(delattr, problem, name)):
+            try:
+                change()
+            except AttributeError:
+                continue
+            raise AssertionError(f"{name} can be changed; declare the statement as @dataclass(frozen=True)")
 
 
 def check_solver(problem: sm.Problem, entry: Solver, tol: float | None = None) -> sm.Solution:

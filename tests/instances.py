@@ -1,9 +1,11 @@
 """What tests share: the repository's measure of rounding, and small instances."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import oracles
+import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
@@ -11,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn.problem import LMNNProblem
+from sdpmetric.pola.problem import POLAProblem
 
 # Optima of LMNN with three target neighbors on standardized data, by name and push weight.
 OPTIMA = {("iris", 0.5): 234.33451, ("iris", 0.3): 201.99893, ("wine", 0.5): 208.91116, ("wine", 0.3): 217.49151}
@@ -157,6 +160,16 @@ def check_weak_duality(case, rng, wrong=1.0):
     return max(c.lower_bound for c in certificates), best
 
 
-def blocks(start: int, stop: int, size: int = 50) -> list[range]:
-    """Seeds of slow tests, `size` for each test: tests of their own would take seconds to collect."""
-    return [range(first, min(first + size, stop)) for first in range(start, stop, size)]
+def few_and_many(few: Iterable[int], stop: int, *before: object) -> list:
+    """Seeds for a test, after other arguments: a few, and all below `stop` in slow tests of 50 each."""
+    many = (range(first, min(first + 50, stop)) for first in range(0, stop, 50))
+    return [pytest.param(*before, few), *(pytest.param(*before, seeds, marks=pytest.mark.slow) for seeds in many)]
+
+
+def separable(seed: int, weight: float | None = None, p: int = 25, start: float = 1.5) -> POLAProblem:
+    """A hard margin that can be kept, with a planted metric of rank 2 in 3 dimensions."""
+    rng = np.random.default_rng(seed)
+    X, L = rng.normal(size=(15, 3)), rng.normal(size=(2, 3))
+    pairs = np.array([rng.choice(15, 2, replace=False) for _ in range(p)])
+    q = np.sum(((X[pairs[:, 0]] - X[pairs[:, 1]]) @ L.T) ** 2, axis=1)
+    return POLAProblem(X, pairs, q < np.quantile(q, 0.4), weight, start)

@@ -26,7 +26,7 @@ from sdpmetric.check.files import digest
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 sys.path.insert(0, str(Path(__file__).parent))
 from exact import FAMILIES, hostile
-from pola_oracle import separable
+from instances import separable
 from proof_truth import untrue
 
 # A problem of each kind, from data, classes, pairs and whether they are similar.

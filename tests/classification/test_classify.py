@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from sdpmetric import classification
 from sdpmetric.classification import energy
@@ -183,13 +182,3 @@ def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
     assert (classification.energy_predict(L, X, label, queries, **options) == expected.argmin(axis=1)).all()
     single = classification.energies(L, X.astype(np.float32), label, queries.astype(np.float32), **options)
     np.testing.assert_allclose(single, expected, rtol=1e-4)
-
-
-def test_target_neighbors_as_a_graph(unequal):
-    X, label, targets, queries = unequal
-    row, slot = np.nonzero(targets >= 0)
-    graph = sp.csr_array((np.ones(len(row)), (row, targets[row, slot])), shape=(19, 19))
-    energies, expected = (
-        classification.energies(np.eye(3), X, label, queries, target_neighbors=t) for t in (graph, targets)
-    )
-    np.testing.assert_allclose(energies, expected, rtol=1e-12)

@@ -73,17 +73,16 @@ def check(name, solver, share):
     assert ended or not interrupt.inside
 
 
-@pytest.mark.parametrize(("name", "solver"), [("lmnn", "factored"), ("frml", "riemannian")])
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [
+        pytest.param(*row, marks=() if row in (("lmnn", "factored"), ("frml", "riemannian")) else pytest.mark.slow)
+        for row in EXAMPLES
+    ],
+)
 @pytest.mark.parametrize("share", SHARES)
 def test_an_interruption_at_any_call_leaves_a_certified_point(name, solver, share):
     check(name, solver, share)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "solver"), EXAMPLES)
-def test_an_interruption_at_any_call_of_any_solver_leaves_a_certified_point(name, solver):
-    for share in SHARES:
-        check(name, solver, share)
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -44,7 +44,7 @@ def test_what_pandas_writes_is_read_back(tmp_path, seed):
     """Any numbers and labels, with any delimiter, quotes, decimal point, index, order, missing cells and encoding."""
     rng = np.random.default_rng(seed)
     n, d = rng.integers(2, 40), rng.integers(1, 6)
-    X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-20, 20, d)
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-200, 200, d)
     X[:, rng.random(d) < 0.3] = rng.integers(-(2**53), 2**53, size=(n, 1))
     kinds = (["a b", "x,y", 'q"u', "ß;"], [3, -1, 0, 12], [0.5, 2.25, -1.0, 3.0])
     y = np.array(kinds[seed % 3])[rng.integers(0, 4, n)]
@@ -113,13 +113,6 @@ def test_labels_that_are_one_number_are_one_label(write):
     assert read_table(write("a,y\n1,0\n2,no\n"), Dialect(label="y")).y.tolist() == ["0", "no"]
 
 
-@pytest.mark.parametrize("name", ["float64", "integers"])
-def test_numbers_are_the_nearest_floats(write, rng, name):
-    numbers = np.exp(rng.uniform(-300, 300, 500)) if name == "float64" else rng.integers(0, 2**53, 500).astype(float)
-    path = write("a,y\n" + "".join(f"{x!r},{k % 2}\n" for k, x in enumerate(numbers.tolist())))
-    np.testing.assert_array_equal(read_table(path, Dialect(label="y")).X.ravel(), numbers)
-
-
 def test_columns_are_taken_in_order_or_dropped(write):
     path = write("id,height,width,tree\na7,1,2,oak\nb2,3,4,fir\n")
     assert read_table(path, Dialect(label="tree", drop=["id"])).X.tolist() == [[1, 2], [3, 4]]
@@ -133,9 +126,9 @@ def test_an_empty_last_column_is_none(write):
 
 
 def test_wide_tables_are_read(write):
-    names = ",".join(f"marker{k:012}" for k in range(9000))
-    path = write(f"{names},y\n" + "".join(",".join(["1.5"] * 9000) + f",{k}\n" for k in range(3)))
-    assert read_table(path, Dialect(label="y")).X.shape == (3, 9000)
+    names = ",".join(f"marker{k:0400}" for k in range(400))  # a header of 160,000 characters
+    path = write(f"{names},y\n" + "".join(",".join(["1.5"] * 400) + f",{k}\n" for k in range(3)))
+    assert read_table(path, Dialect(label="y")).X.shape == (3, 400)
 
 
 @pytest.mark.parametrize(

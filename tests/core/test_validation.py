@@ -1,9 +1,9 @@
 """Bad input at the public edge: every error is a sentence that says what was wrong and what to do; odd input works."""
 
-import datetime
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -201,24 +201,17 @@ def test_the_column_is_in_the_message(name):
     values, sentence = BAD[name]
     fitted = LMNN(n_neighbors=1).fit(pd.DataFrame({**numbers, name: np.arange(8.0)}), y)
     frame = pd.DataFrame({**numbers, name: values})
+    in_polars = (
+        [polars.DataFrame({**numbers, name: list(values)}, strict=False)] if name in ("text", "gaps", "day") else []
+    )
     for call in (
+        *(partial(fitted.fit, other, y) for other in in_polars),
         lambda: fitted.transform(frame),
         lambda: LMNN(n_neighbors=1).fit(frame, y),
         lambda: sm.LMNNProblem.from_labels(frame[[name]], y),
     ):
         with pytest.raises(ValueError, match=f"^column '{name}' of X: {sentence}"):
             call()
-
-
-def test_polars_frames_too():
-    days = [datetime.date(2020, 1, i + 1) for i in range(8)]
-    for values, sentence in (
-        (["x"] * 8, "could not convert"),
-        (days, "dates and"),
-        ([1, None] * 4, "Input contains NaN"),
-    ):
-        with pytest.raises(ValueError, match=f"^column 'c' of X: {sentence}"):
-            LMNN(n_neighbors=1).fit(polars.DataFrame({**numbers, "c": values}), y)
 
 
 DAYS = np.arange(3 * N).reshape(N, 3).astype("M8[D]")

@@ -1,4 +1,4 @@
-"""The options that estimators share, tested over all of them: components, starts, limits, weights, refusals."""
+"""The options of estimators: those they share, tested over all of them, and that every one arrives in its statement."""
 
 import warnings
 
@@ -8,9 +8,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
 
 import sdpmetric as sm
 from sdpmetric import estimators
+from sdpmetric.classification.nearest import knn_predict
 from sdpmetric.estimators import ITML, LMNN, MMC, base
 from sdpmetric.estimators.data import ENDPOINTS, divide_rows
 
@@ -200,3 +202,72 @@ def test_errors_of_numpy_that_a_user_asks_for_are_of_the_user_s_own_numbers(esti
         fitted.transform(far)
         if hasattr(fitted, "score"):
             fitted.score(far, np.concatenate([Y, Y[:8]]))
+
+
+OF_LMNN = {"push_weight": 0.3, "ridge": 0.02, "loss": "squared_hinge"}
+OF_ITML = {"gamma": 0.3, "prior": np.diag([0.5, 1.0, 3.0, 1.0]), "upper": 0.7, "lower": 4.0}
+OF_FRML = {"n_components": 2, "loss": "auc", "gamma": 2.5, "regularization": 0.03}
+ANSWERABLE = sm.Relevance.from_labels(Y, unanswerable="exclude")
+POLY = {"kernel": "poly", "degree": 2, "coef0": 2.5, "gamma": 0.1} | OF_LMNN
+KMEANS = {"regions": "kmeans", "n_regions": 2, "n_neighbors": 2, "random_state": 3} | OF_LMNN
+# What is learned from; estimator, statement and settings of both.
+GIVEN = {
+    "fit": (X, Y),
+    "fit_pairs": (X, PAIRS[:40], SIMILAR[:40]),
+    "fit_triplets": (X, TRIPLETS[:9], np.linspace(0.5, 2.0, 9)),
+}
+SETTINGS = [
+    ("fit", ITML, sm.ITMLProblem.from_labels, OF_ITML | {"n_pairs": 9, "random_state": 4}),
+    ("fit", MMC, sm.MMCProblem.from_labels, {"n_pairs": 9, "random_state": 4}),
+    ("fit", LMNN, sm.LMNNProblem.from_labels, OF_LMNN | {"n_neighbors": 2, "search": "brute"}),
+    ("fit", estimators.KernelLMNN, sm.KernelLMNNProblem.from_labels, POLY | {"n_neighbors": 2}),
+    ("fit", estimators.MultiMetricLMNN, sm.MultiMetricLMNNProblem.from_labels, KMEANS),
+    ("fit", estimators.NCA, sm.NCAProblem, {"n_components": 2, "objective": "log"}),
+    ("fit", estimators.NCA, sm.NCAProblem, {"diagonal": True}),
+    ("fit", estimators.FRML, lambda X, y, **settings: sm.FRMLProblem(X, ANSWERABLE, **settings), OF_FRML),
+    ("fit_pairs", MMC, sm.MMCProblem, {}),
+    ("fit_pairs", ITML, sm.ITMLProblem, OF_ITML),
+    ("fit_pairs", estimators.POLA, sm.POLAProblem, {"slack_weight": 0.3, "initial_threshold": 2.5}),
+    ("fit_triplets", LMNN, sm.LMNNProblem.from_triplets, OF_LMNN),
+    ("fit_triplets", estimators.KernelLMNN, sm.KernelLMNNProblem.from_triplets, POLY),
+]
+
+
+@pytest.mark.parametrize(("fit", "kind", "state", "settings"), SETTINGS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_settings_arrive_in_the_statement(fit, kind, state, settings):
+    loose = {"tol": 0.5} if "tol" in kind().get_params() else {}
+    stated, default = (
+        getattr(kind(**options, **loose), fit)(*GIVEN[fit]).solution_.problem for options in (settings, {})
+    )
+    assert stated.fingerprint() == state(*GIVEN[fit], **settings).fingerprint()
+    assert not settings or stated.fingerprint() != default.fingerprint()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_frml_s_start_and_patience_arrive():
+    start = np.array([[1.0, 0.2, 0.0, 0.0], [0.0, 1.0, -0.4, 0.0]])
+    problem = sm.FRMLProblem(X, sm.Relevance.from_labels(Y, unanswerable="exclude"), 2)
+    lengths = set()
+    for patience in (1, 9):
+        fitted = estimators.FRML(2, init=start, n_iter_no_change=patience).fit(X, Y)
+        solution = sm.solve(problem, init=start, stop_after=patience, random_state=0)
+        np.testing.assert_array_equal(fitted.solution_.components, solution.components)
+        lengths.add(len(fitted.solution_.trace))
+    assert len(lengths) == 2
+
+
+def test_the_validation_score_is_that_of_the_metric_that_was_kept():
+    rng = np.random.default_rng(5)
+    y = np.repeat([0, 1, 2], [30, 24, 18])
+    data = rng.normal(size=(72, 4)) + np.outer(y, [1.2, 0.0, 0.6, 0.0])
+    lmnn = LMNN(n_passes=3, early_stopping=True, validation_fraction=0.3, random_state=2).fit(data, y)
+    rows, held = train_test_split(np.arange(72), test_size=0.3, random_state=2, stratify=y)
+    rows = np.sort(rows)
+
+    def accuracy(components: np.ndarray) -> float:
+        return float(np.mean(knn_predict(components, data[rows], y[rows], data[held], 3) == y[held]))
+
+    passes = [accuracy(solution.components) for solution in lmnn.solutions_]
+    assert passes[-1] < max(passes)
+    assert lmnn.validation_score_ == accuracy(lmnn.components_) == max(passes)

@@ -91,19 +91,14 @@ def test_relevance_by_lists_and_by_matrix_is_the_same(wine):
     X, y = wine
     lists = [np.flatnonzero((y == c) & (np.arange(len(y)) != i)) for i, c in enumerate(y)]
     matrix = sp.csr_array((y[:, None] == y[None]) & ~np.eye(len(y), dtype=bool))
-    arguments = {"n_components": 2, "passes": 3, "random_state": 4}
-    fits = [
-        FRML(**arguments).fit(X, y),
-        FRML(**arguments).fit_relevance(X, lists),
-        FRML(**arguments).fit_relevance(X, matrix),
-        FRML(**arguments).fit_relevance(X, sm.Relevance.from_labels(y)),
-    ]
-    for fitted in fits[1:]:
-        np.testing.assert_allclose(fitted.components_, fits[0].components_)
-    apart = FRML(**arguments).fit_relevance(X, [np.flatnonzero(y == c) for c in range(3)], X[[0, 60, 140]] + 0.1)
+    learner = FRML(n_components=2, passes=3, random_state=4)
+    fitted = clone(learner).fit(X, y)
+    for relevance in (lists, matrix, sm.Relevance.from_labels(y)):
+        np.testing.assert_allclose(clone(learner).fit_relevance(X, relevance).components_, fitted.components_)
+    apart = clone(learner).fit_relevance(X, [np.flatnonzero(y == c) for c in range(3)], X[[0, 60, 140]] + 0.1)
     assert apart.solution_.problem.relevance.n_queries == 3
-    assert fits[0].solution_.certificate.kind == "stationarity"
-    assert not fits[0].solution_.certificate.proves_optimal(0.9)
+    assert fitted.solution_.certificate.kind == "stationarity"
+    assert not fitted.solution_.certificate.proves_optimal(0.9)
 
 
 @pytest.mark.parametrize("estimator", [POLA, LEGO])

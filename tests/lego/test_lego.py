@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from instances import blocks, rounding
+from instances import few_and_many, rounding
 
 import sdpmetric as sm
 
@@ -223,9 +223,6 @@ def check_theorem(problem):
     allowed = problem.allowance(reach, metric=A)
     assert allowed == pytest.approx((1 / eta + reach) * expected, rel=1e-6, abs=1e-9)
     assert stream.cumulative_loss <= allowed + rounding(allowed)
-    # The paper's constants, with R the largest of targets and predictions, allow more.
-    R = math.sqrt(reach)
-    assert 1 / eta + reach <= 1 / eta + (R / 2 + math.sqrt(R**2 / 4 + 1 / eta)) ** 2
     solution = sm.solve(problem)
     certificate = sm.regret(problem, solution)
     assert certificate.objective == pytest.approx(stream.cumulative_loss, rel=1e-12)
@@ -237,14 +234,8 @@ def check_theorem(problem):
     return stream.cumulative_loss / max(allowed, 1e-300)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_corrected_theorem_holds(seed):
-    assert check_theorem(make_stream(seed)) <= 1.0 + 1e-9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", blocks(1000, 1200), ids=str)
-def test_corrected_theorem_holds_at_length(seeds):
+@pytest.mark.parametrize("seeds", few_and_many(range(4), 200), ids=str)
+def test_corrected_theorem_holds(seeds):
     for seed in seeds:
         assert check_theorem(make_stream(seed)) <= 1.0 + 1e-9, seed
 

