@@ -20,7 +20,7 @@ from sdpmetric.linalg import exact
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.linalg.rigorous.forms import Images
-from sdpmetric.sums.terms.base import ROUNDINGS, Loss, Regularizer, Term
+from sdpmetric.sums.terms.base import ROUNDINGS, Regularizer, Term
 from sdpmetric.sums.terms.margins import MarginLoss
 
 # Room that solvers leave to hard constraints of float64 data, in their units.
@@ -52,7 +52,7 @@ class BoundTerms:
         return Images(X, self.centered, T, errors, metric)
 
     @cached
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[MarginLoss, ...]:
         return tuple(loss for term in self.terms for loss in term.losses)
 
     @cached
@@ -65,7 +65,7 @@ class BoundTerms:
         return max((term.rigor for term in self.terms), key=RIGORS.index)
 
     def stiffened(self, scale: float, room: float) -> BoundTerms:
-        """See `Loss.stiffened`; and hard constraints get room, so points keep them exactly."""
+        """See `Term.stiffened`; and hard constraints get room, so points keep them exactly."""
         return replace(self, terms=tuple(term.stiffened(scale) for term in self.terms), room=room)
 
     @cached
@@ -128,7 +128,7 @@ class BoundTerms:
         stops = np.cumsum([loss.size for loss in self.losses])
         return [np.asarray(multipliers) for multipliers in np.split(a, stops[:-1])] if self.losses else []
 
-    def offset(self, loss: Loss) -> FloatArray:
+    def offset(self, loss: MarginLoss) -> FloatArray:
         """What a loss is a function of at the zero metric, (m,), with the room of a hard constraint."""
         return loss.offset + self.room * loss.unit if self.room and loss.hard else loss.offset
 
@@ -240,7 +240,7 @@ class BoundTerms:
         if metric is None:
             values += [term.upper_bound(components, errors) for term in self.regularizers]
         else:
-            values += [term.upper_bound_at(metric, components, images.metric_errors) for term in self.regularizers]
+            values += [term.upper_bound_at(metric, components) for term in self.regularizers]
         return math.inf if math.inf in values else sum_above(np.array(values))
 
     def _losses_above(
@@ -275,7 +275,9 @@ class BoundTerms:
             values.append(loss.upper_bound(excess_low, excess_high))
         return values
 
-    def _exact_signs(self, loss: Loss, rows: NDArray[np.intp], images: Images, components: FloatArray) -> FloatArray:
+    def _exact_signs(
+        self, loss: MarginLoss, rows: NDArray[np.intp], images: Images, components: FloatArray
+    ) -> FloatArray:
         """Return the signs of hard constraints at an exact point, by rational arithmetic, or 1 if that is too much."""
         offsets, K = loss.exact_rows(rows)
         used = np.unique(K.indices)
@@ -339,7 +341,7 @@ def check_bound_term(term: Term, n: int) -> Term:
     return term
 
 
-def _check_loss(loss: Loss, n: int) -> None:
+def _check_loss(loss: MarginLoss, n: int) -> None:
     pairs, name = np.asarray(loss.distance_pairs()), loss.name
     validation.check_rows(f"distance_pairs() of {name}", pairs, n, (len(pairs), 2))
     loss.check_weights()
@@ -360,7 +362,7 @@ class MarginSum:
 
     def __init__(self, total: BoundTerms) -> None:
         self.total = total
-        self.losses = [loss for loss in total.losses if isinstance(loss, MarginLoss)]
+        self.losses = total.losses
         self.offset = concatenated(total.offset(loss) for loss in self.losses)
         self.low, self.high = (concatenated(loss.box[side] for loss in self.losses) for side in (0, 1))
 

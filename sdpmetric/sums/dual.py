@@ -36,7 +36,6 @@ from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
 from sdpmetric.linalg.search import GAP_SHARE, Progress, Stop, lbfgs
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms, MarginSum, concatenated
 from sdpmetric.sums.problem import MetricProblem
-from sdpmetric.sums.terms.margins import MarginLoss
 from sdpmetric.sums.terms.norms import Frobenius
 
 
@@ -77,7 +76,7 @@ Spectrum = tuple[FloatArray, FloatArray]  # eigenvalues (d,) and eigenvectors (d
 def takes(problem: MetricProblem) -> bool:
     """Return whether a sum has one Frobenius term, and scalar losses with conjugates of finite slope."""
     losses = problem.total.losses
-    bounded = all(isinstance(loss, MarginLoss) and loss.scalar.boxed and not loss.scalar.steep for loss in losses)
+    bounded = all(loss.scalar.boxed and not loss.scalar.steep for loss in losses)
     minimized = problem.dual.minimized
     return (
         bounded

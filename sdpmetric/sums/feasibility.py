@@ -51,7 +51,7 @@ def smallest_cost(total: BoundTerms) -> float:
     """Return the cost of the lightest summand when it is missed by its margin, or 0 if nothing sets a scale."""
     distances, traces = [loss.distance_scale for loss in total.losses], list[float]()
     for target in (regularizer.zero for regularizer in total.regularizers):
-        if target is not None and target.any():
+        if target.any():
             lengths = total.distances(psd.factor(target))
             distances.append(float(lengths[lengths > 0.0].min(initial=np.inf)))
             traces.append(float(np.trace(target)))
@@ -68,9 +68,9 @@ def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
     With ``R = M0 - L^T L``, ``(I + Y)^(1/2) L`` is a factor of M0 with ``|Y| <= |R| / sigma^2``, sigma being the
     smallest singular value of L.
     """
-    target = total.regularizers[0].zero
-    if len(total.regularizers) != 1 or target is None:
+    if len(total.regularizers) != 1:
         return False
+    target = total.regularizers[0].zero
     losses = replace(total, terms=tuple(term for term in total.terms if not term.regularizers))
     values, vectors = np.linalg.eigh(target)
     L = (vectors * np.sqrt(np.maximum(values, 0.0))).T

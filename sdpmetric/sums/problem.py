@@ -236,7 +236,7 @@ class MetricProblem(PrintedProblem):
             return super().easier()
         if advice := self._labeled_advice():
             return advice
-        steep = any(loss.steep for loss in self.total.losses)
+        steep = any(loss.scalar.steep for loss in self.total.losses)
         if steep and not (self.total.regularizers or self.total.ridge or self.total.costs[1].any()):
             return (
                 "A logistic loss alone has no minimum where a metric satisfies all comparisons: it falls without end "
@@ -336,7 +336,7 @@ class MetricProblem(PrintedProblem):
     @property
     def _target_root(self) -> FloatArray | None:
         """Return a root R of the first regularizer's target ``M0 = R R^T``, (k, k), or None unless M0 is definite."""
-        zeros = [term.zero for term in self.total.regularizers if term.zero is not None and term.zero.any()]
+        zeros = [term.zero for term in self.total.regularizers if term.zero.any()]
         try:
             return np.asarray(np.linalg.cholesky(self.domain.restricted(zeros[0]))) if zeros else None
         except np.linalg.LinAlgError:

@@ -83,16 +83,19 @@ class Segment:
         values = np.array([*conjugates, *losses])
         return sum_below(values) if np.isfinite(values).all() else -math.inf
 
-    # -- the slack matrix; see `sdpmetric.sums.terms.base.SlackSegment` --------------------------------------
+    # -- the slack matrix ---------------------------------------------------------------------------------------
 
     def matrix(self, t: float) -> FloatArray:
+        """``S(t)`` in floats, (d, d)."""
         S = self.slack.total.slack_matrix(self.point(t))
         return np.asarray(S + sum(self.slopes(t), np.zeros_like(S)))
 
     def images(self, T: FloatArray) -> Images:
+        """The data in coordinates T, (d, k)."""
         return self.slack.images(T)
 
     def form(self, images: Images, t: float) -> Form:
+        """``T^T S(t) T`` in the coordinates of images, with a bound of its error."""
         return self.slack.form(images, self.multipliers(t), self.slopes(t))
 
     def direction_form(self, images: Images) -> Form:

@@ -128,7 +128,7 @@ def _is_lazy(loss: MarginLoss) -> FloatArray:
 def takes_losses(problem: MetricProblem) -> bool:
     """Return whether a sum over weights has scalar losses and regularizers that separate into the weights."""
     domain, total = problem.domain, problem.total
-    scalar = all(isinstance(loss, MarginLoss) and not loss.has_infinite_slopes for loss in total.losses)
+    scalar = all(not loss.has_infinite_slopes for loss in total.losses)
     separable = domain.has_identity_basis and all(term.over_weights is not None for term in total.regularizers)
     size = domain.basis.size * domain.basis.shape[1] if total.depends_on_entries else 0
     return domain.diagonal and scalar and (separable or not total.regularizers) and size <= OPTIONS.max_products
@@ -226,7 +226,7 @@ def takes_linear(problem: MetricProblem) -> bool:
     total = problem.total
     if not takes_losses(problem) or total.regularizers:
         return False
-    losses = [loss for loss in total.losses if isinstance(loss, MarginLoss)]
+    losses = total.losses
     required = sum(loss.size for loss in losses if not loss.kinked)
     linear = all(not loss.conjugates(np.clip(0.5 * loss.item_weights, *loss.box)).any() for loss in losses)
     return linear and required * len(problem.domain.basis) <= OPTIONS.max_table

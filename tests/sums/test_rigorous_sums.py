@@ -1,6 +1,7 @@
 """Sums of terms against exact arithmetic: scalar losses, hard constraints, directions without cost, minima."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from flint import arb, ctx
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.linalg.rigorous.directed import log1p_bounds
-from sdpmetric.losses import LOSSES, LogRatio
+from sdpmetric.losses import LOSSES, LogRatio, ScalarLoss
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.segment import Segment
 
@@ -101,42 +102,39 @@ def test_the_conjugate_of_a_frobenius_term_of_one_feature_is_rounded_upwards():
         assert Fraction(conjugate) >= Fraction(U) ** 2 / (2 * Fraction(weight)) + Fraction(U) * Fraction(M0)
 
 
-class Cubes(terms.Regularizer):
-    """The sum of the cubes of the eigenvalues, without bounds of its own."""
+class Cubes(ScalarLoss):
+    """``[u]_+^3``, without bounds of its own."""
 
     name = "cubes"
 
-    def bind(self, X):
-        return self
+    def values(self, u):
+        return np.maximum(u, 0.0) ** 3
 
-    def describe(self):
-        return "cubes of eigenvalues"
+    def slopes(self, u, width):
+        return 3.0 * np.maximum(u, 0.0) ** 2
 
-    def value(self, components):
-        return float(np.sum(np.linalg.svd(components, compute_uv=False) ** 6))
+    def conjugates(self, s):
+        return 2.0 * (s / 3.0) ** 1.5
 
-    def gradient(self, components):
-        M = components.T @ components
-        return 3.0 * M @ M
-
-    def conjugate(self, U):
-        return 2.0 * float(np.sum((np.maximum(np.linalg.eigvalsh(U), 0.0) / 3.0) ** 1.5)) * (1.0 + 1e-12)
-
-    def expression(self, M, cp):
+    def expression(self, u, cp):
         raise NotImplementedError
 
 
-def test_a_regularizer_without_bounds_of_its_own_is_not_below_that_of_any_factor_within_given_errors():
-    L, errors = np.eye(2), np.full((2, 2), 1e-3)
-    assert Cubes().upper_bound(L, errors) >= Cubes().value(L + errors) > Cubes().upper_bound(L)
+class CubedHinge(terms.PairHinge):
+    name = "cubed_hinge"
+
+    @property
+    def rows(self):
+        return replace(super().rows, scalar=Cubes())
 
 
 def test_a_sum_has_the_weakest_grade_of_its_terms():
-    """A regularizer without bounds of its own is allowed for by a guess; every term of the package is bounded."""
+    """A loss without bounds of its own is allowed for by a guess; every term of the package is bounded."""
     X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
     losses = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, loss="logistic")
     assert sm.MetricProblem(X, losses).certify(np.eye(3)).rigor == "float"
-    certificate = sm.MetricProblem(X, losses + terms.Frobenius() + Cubes()).certify(np.eye(3))
+    cubed = CubedHinge([[0, 1], [0, 2]], [True, False])
+    certificate = sm.MetricProblem(X, losses + terms.Frobenius() + cubed).certify(np.eye(3))
     assert certificate.rigor == "rounding"
     assert "proven" not in str(certificate)
     for term in one_of_each(np.random.default_rng(0)).values():

@@ -1,6 +1,6 @@
 """Terms that statements are sums of; see ``docs/terms.md``."""
 
-from sdpmetric.sums.terms.base import Loss, Regularizer, Sum, Term
+from sdpmetric.sums.terms.base import Regularizer, Sum, Term
 from sdpmetric.sums.terms.comparisons import QuadrupletHinge, TripletHinge
 from sdpmetric.sums.terms.linear import Pull, Trace
 from sdpmetric.sums.terms.log_det import LogDet
@@ -14,7 +14,6 @@ __all__ = [
     "DistanceTargets",
     "Frobenius",
     "LogDet",
-    "Loss",
     "MarginLoss",
     "OffDiagonal",
     "PairHinge",

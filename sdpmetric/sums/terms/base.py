@@ -1,8 +1,8 @@
 """The terms of sums: convex functions of the metric with their slopes, conjugates, and CVXPY forms.
 
-A `Loss` is ``sum_i l_i(u_i)`` of numbers ``u_i`` that are affine in the metric, its *excess*. Its multipliers are the
-slopes ``a_i``; for every ``a`` in the domain of the conjugates, Fenchel and Young give ``l_i(u) >= a_i u - l_i*(a_i)``,
-which is affine in the metric. That is all that the certificate of a sum needs. See ``docs/terms.md``.
+A `MarginLoss` is ``sum_i l_i(u_i)`` of numbers ``u_i`` that are affine in the metric, its *excess*. Its multipliers are
+the slopes ``a_i``; for every ``a`` in the domain of the conjugates, Fenchel and Young give ``l_i(u) >= a_i u -
+l_i*(a_i)``, which is affine in the metric. That is all that the certificate of a sum needs. See ``docs/terms.md``.
 
 The dual value holds a minimum over the metric. Multipliers ``a(t)`` that are affine in t have a dual slack matrix
 ``S(t)`` that is affine in t, and
@@ -17,37 +17,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
-from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.sample_weight import check_term_weight
-from sdpmetric.linalg.rigorous.directed import Rigor, gamma, sum_below
-from sdpmetric.linalg.rigorous.forms import Form, Images
+from sdpmetric.linalg.rigorous.directed import Rigor
 from sdpmetric.lines import times
 from sdpmetric.losses import Expression
 
-
-class SlackSegment(Protocol):
-    """``S(t)`` as regularizers see it; see `sdpmetric.sums.segment.Segment`."""
-
-    def matrix(self, t: float) -> FloatArray:
-        """``S(t)`` in floats, (d, d)."""
-
-    def images(self, T: FloatArray) -> Images:
-        """The data in coordinates T, (d, k)."""
-
-    def form(self, images: Images, t: float) -> Form:
-        """``T^T S(t) T`` in the coordinates of images, with a bound of its error."""
+if TYPE_CHECKING:
+    from sdpmetric.sums.segment import Segment
+    from sdpmetric.sums.terms.margins import MarginLoss
 
 
 class InnerMinimum(ABC):
@@ -67,8 +55,6 @@ class InnerMinimum(ABC):
 
 # Relative roundings between exact and computed multipliers.
 ROUNDINGS = 6
-# Relative error of values and conjugates that are computed without bounds.
-ACCURACY = 1e-14
 
 
 @dataclass(frozen=True)
@@ -124,7 +110,7 @@ class Term(ABC):
         """Say in a few words what the term is, over how much data, without its weight."""
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[MarginLoss, ...]:
         """The term itself, if it has multipliers."""
         return ()
 
@@ -261,14 +247,9 @@ class Regularizer(Term):
         return (self,)
 
     @property
-    def rigor(self) -> Rigor:
-        """The grade is "rounding" with the `upper_bound` of this class, which guesses, else "float"."""
-        return "rounding" if type(self).upper_bound is Regularizer.upper_bound else "float"
-
-    @property
-    def zero(self) -> FloatArray | None:
-        """Return the matrix that makes a bound term exactly 0, (d, d), or None if it is not known."""
-        return None
+    @abstractmethod
+    def zero(self) -> FloatArray:
+        """Return the matrix that makes a bound term exactly 0, (d, d)."""
 
     # -- the function -------------------------------------------------------------------------------------------
 
@@ -280,38 +261,30 @@ class Regularizer(Term):
         """`value` of multiples of a factor."""
         return lambda scale: self.value(scale * components)
 
+    @abstractmethod
     def upper_bound(self, components: FloatArray, errors: FloatArray | None = None) -> float:
         """A float not below the exact `value` of a factor of floats.
 
-        With errors, not below that of any factor within these of the given one, entry by entry. By default within 1e-14
-        of the computed value, and infinity with errors, as the value at one factor says nothing about them.
+        With errors, not below that of any factor within these of the given one, entry by entry.
         """
-        value = self.value(components) if errors is None or not errors.any() else math.inf
-        return value + ACCURACY * abs(value)
-
-    def upper_bound_at(self, metric: FloatArray, components: FloatArray, error: FloatArray) -> float:
-        """A float not below the exact `value` of a metric of floats, nor below that of a factor within `error` of it.
-
-        By default `upper_bound` of the factor, and twice what the slope there says of the difference.
-        """
-        value = self.upper_bound(components)
-        change = float(np.sum(np.abs(self.gradient(components)) * error)) if math.isfinite(value) else 0.0
-        return value + 2.0 * change
 
     @abstractmethod
-    def gradient(self, components: FloatArray) -> FloatArray:
-        """The gradient of ``weight * r`` by the metric, (d, d)."""
+    def upper_bound_at(self, metric: FloatArray, components: FloatArray) -> float:
+        """A float not below the exact `value` of a metric of floats, nor below that of its factor."""
 
+    @abstractmethod
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
-        """`value` and `gradient` at once."""
-        return self.value(components), self.gradient(components)
+        """`value`, and the gradient of ``weight * r`` by the metric, (d, d)."""
 
+    def gradient(self, components: FloatArray) -> FloatArray:
+        return self.slope(components)[1]
+
+    @abstractmethod
     def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
         """Return ``<S, M> + weight * r(M)`` at a metric with this gradient, minus its minimum, in floats.
 
-        Any upper bound that is at most `tolerance` will do. Infinity by default.
+        Any upper bound that is at most `tolerance` will do.
         """
-        return math.inf
 
     # -- the dual -----------------------------------------------------------------------------------------------
 
@@ -319,27 +292,24 @@ class Regularizer(Term):
     def conjugate(self, U: FloatArray) -> float:
         """A float not below ``(weight * r)*(U)`` for a symmetric matrix; infinity outside its domain."""
 
-    def minimum(self, segment: SlackSegment) -> InnerMinimum:
+    @abstractmethod
+    def minimum(self, segment: Segment) -> InnerMinimum:
         """The minimum of ``<S(t), M> + weight * r(M)`` over PSD M along a segment of slack matrices."""
-        raise NotImplementedError(
-            f"{self.name} has no minimum(), so no certificate by itself; add terms.Frobenius(), beside which its "
-            "conjugate() is enough."
-        )
 
+    @abstractmethod
     def minimizer(self, S: FloatArray) -> FloatArray | None:
-        """A factor of the metric that minimizes ``<S, M> + weight * r(M)``, in floats; None if none is known."""
-        return None
+        """A factor of the metric that minimizes ``<S, M> + weight * r(M)``, in floats; None if there is none."""
 
+    @abstractmethod
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
         """Return a slope U at about the minimizer that makes ``S + U`` PSD by a margin, a small share of U.
 
         `restricted` leaves those entries of a matrix that products with metrics of the domain depend on.
         """
-        raise ValueError(f"proof files support the regularizers of this package; {self.name} is not one of them.")
 
     @property
     def start(self) -> FloatArray | None:
-        """Return a factor with a finite value, for solvers, if the zero metric has none; None if not known."""
+        """Return a factor with a finite value, for solvers, if the zero metric has none; else None."""
         return None
 
     @property
@@ -355,197 +325,21 @@ class Regularizer(Term):
     # -- diagonal metrics ---------------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
         """Numbers h, c (d,), g, e with ``weight * r(diag w) = h / 2 |w|^2 + <c, w> - g sum log w + e``, if any."""
-        return None
 
+    @abstractmethod
     def minimum_over_weights(self, slack: FloatArray) -> float:
         """A float not above the minimum of ``<s, w> + weight * r(diag w)`` over ``w >= 0`` for any s not below `slack`.
 
-        By default minus infinity, which says nothing.
+        Minus infinity says nothing.
         """
-        return -math.inf
 
     @abstractmethod
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
         """``weight * r(M)`` of a CVXPY matrix, cp being the module cvxpy."""
 
+    @abstractmethod
     def dual_expression(self, U: Expression, cp: ModuleType) -> Expression:
         """``-(weight * r)*(U)`` of a CVXPY matrix."""
-        raise TypeError(f"{self.name} does not say its conjugate in CVXPY; define dual_expression.")
-
-
-class Loss(Term):
-    """``sum_i l_i(u_i)``, u affine in the metric; multipliers a are its slopes, weights included.
-
-    Attributes
-    ----------
-    depends_on_entries : bool
-        Class attribute: whether u depends on the metric beyond distances of pairs.
-    has_infinite_slopes : bool
-        Class attribute: whether slopes are infinite somewhere; then those of `smoothed` at several widths are tried.
-
-    Examples
-    --------
-    >>> from sdpmetric import terms
-    >>> issubclass(terms.Spread, terms.Loss), issubclass(terms.Trace, terms.Loss)
-    (True, False)
-    """
-
-    depends_on_entries: ClassVar[bool] = False
-    has_infinite_slopes: ClassVar[bool] = False
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        return (self,)
-
-    @property
-    def rigor(self) -> Rigor:
-        """The grade is "rounding" with the `upper_bound` of this class, which guesses, else "float"."""
-        return "rounding" if type(self).upper_bound is Loss.upper_bound else "float"
-
-    @property
-    def kinked(self) -> bool:
-        """Whether slopes jump, so `smoothed` depends on the width."""
-        return False
-
-    @property
-    def steep(self) -> bool:
-        """Whether slopes of the conjugate are infinite at the ends of its domain."""
-        return False
-
-    @property
-    def hard(self) -> bool:
-        """Whether it is a hard constraint, with multipliers of at least 0."""
-        return False
-
-    @property
-    def unit(self) -> float:
-        """A size of u that counts as large."""
-        return 1.0
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """How many numbers u has, and how many multipliers there are."""
-
-    @property
-    @abstractmethod
-    def offset(self) -> FloatArray:
-        """``u`` at the zero metric, (m,)."""
-
-    def check_weights(self) -> None:
-        """Raise an error if weights of the single numbers of a bound term are wrong."""
-
-    def distance_pairs(self) -> IndexArray:
-        """Return the pairs with squared distances in a bound term, (p, 2). Default: none."""
-        return np.zeros((0, 2), dtype=np.int32)
-
-    @property
-    def combination(self) -> sp.csr_array:
-        """The matrix K, (m, p), with ``u = offset + K D + entries(M)`` for the distances D of those pairs."""
-        return sp.csr_array((self.size, 0))
-
-    def entries(self, M: FloatArray) -> FloatArray:
-        """What u has of the metric besides distances, (m,), or of k metrics (d, d, k), (m, k). Default: 0."""
-        return np.zeros(())
-
-    def entry_matrix(self, a: FloatArray) -> FloatArray:
-        """The adjoint of `entries`: a symmetric matrix (d, d) from multipliers (m,), or 0."""
-        return np.zeros(())
-
-    @abstractmethod
-    def value(self, u: FloatArray) -> float:
-        """Return ``weight * sum_i l_i(u_i)``, infinity if a hard constraint is violated."""
-
-    def upper_bound_at_zero(self) -> float:
-        """`upper_bound` at the zero metric."""
-        error = gamma(ROUNDINGS + 2) * np.abs(self.offset)
-        return self.upper_bound(self.offset - error, self.offset + error)
-
-    def roles(self) -> Mapping[str, IndexArray]:
-        """Row numbers of X by their role in each number, (m,). Default: none."""
-        return {}
-
-    def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints | None:
-        """Return the constraints on examples with multipliers a, at distances D, or None if a is not about examples."""
-        return None
-
-    def exact_rows(self, rows: NDArray[np.intp]) -> tuple[FloatArray, sp.csr_array]:
-        """Offsets and rows of `combination`, free of rounding, of hard constraints that have the same signs."""
-        return self.offset[rows], sp.csr_array(self.combination.tocsr()[rows])
-
-    def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
-        """A float not below the exact `value` of all u between two arrays.
-
-        By default the larger computed value of the two, which are taken to be accurate to 1e-14.
-        """
-        value = max(self.value(low), self.value(high))
-        return value + ACCURACY * abs(value)
-
-    @abstractmethod
-    def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
-        """The largest ``<a, u> - l*(a) - width / 2 |a - center|^2``, suitably scaled, and the a that attains it.
-
-        It is smooth in u, and a, its gradient, is in the domain of the conjugate whatever u is. Losses without kinks
-        need no width, which is in units of the term; the center is 0 by default.
-        """
-
-    @abstractmethod
-    def conjugates(self, a: FloatArray) -> FloatArray:
-        """``l_i*(a_i)``, (m,)."""
-
-    @abstractmethod
-    def clip(self, a: FloatArray) -> FloatArray:
-        """Return multipliers in the domain of the conjugates, near given multipliers."""
-
-    def dual_value(self, a: FloatArray) -> float:
-        """A float not above the exact ``sum_i (a_i c_i - l_i*(a_i))`` of some exact multipliers near clipped values.
-
-        Those are within `ROUNDINGS` relative roundings of a. By default conjugates are taken to be accurate to 1e-14 of
-        the largest part.
-        """
-        summands = np.concatenate([a * self.offset, -self.conjugates(a)])
-        return -math.inf if not np.isfinite(summands).all() else sum_below(summands - ACCURACY * np.abs(summands))
-
-    def anchor(self, a: FloatArray) -> FloatArray:
-        """Return multipliers in the domain that add nothing negative to the dual slack matrix.
-
-        Given multipliers are moved toward these until the slack matrix is positive semidefinite.
-        """
-        return np.zeros_like(a)
-
-    def max_step(self, a: FloatArray, step: FloatArray) -> float:
-        """Return the largest t that keeps ``a + t step`` in the domain, at least 0; possibly infinity."""
-        return 1.0
-
-    def violation(self, u: FloatArray) -> float:
-        """How far hard constraints are violated, relatively; 0 without any."""
-        return 0.0
-
-    # -- optima of at most 0; see `sdpmetric.sums.feasibility` ----------------------------------------------
-
-    @property
-    def distance_scale(self) -> float:
-        """Return the smallest squared distance that the term's numbers set as a scale, or infinity."""
-        return math.inf
-
-    def pulled_pairs(self) -> IndexArray:
-        """Return the pairs with distances that must stay 0 for the loss to vanish, (p, 2)."""
-        return np.zeros((0, 2), dtype=np.int32)
-
-    def vanishes(self, groups: IndexArray) -> bool:
-        """Return whether it tends to 0 when pairs within groups have distances of 0, and others grow."""
-        return False
-
-    @abstractmethod
-    def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
-        """The loss of a CVXPY vector u, and constraints that belong to it, cp being the module cvxpy."""
-
-    def dual_expression(self, a: Expression, cp: ModuleType) -> tuple[Expression, list[object]]:
-        """``sum_i (a_i c_i - l_i*(a_i))`` of a CVXPY vector of multipliers, and the constraints of its domain."""
-        raise TypeError(f"{self.name} does not say its conjugates in CVXPY; define dual_expression.")
-
-    def entry_expression(self, M: Expression, cp: ModuleType) -> Expression | float:
-        """`entries` of a CVXPY matrix."""
-        return 0.0

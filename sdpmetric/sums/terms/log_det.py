@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +44,10 @@ from sdpmetric.linalg.rigorous.divergence import LogDetPrior
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.lines import divided, matrix, times
 from sdpmetric.losses import Expression
-from sdpmetric.sums.terms.base import DualText, InnerMinimum, Regularizer, SlackSegment
+from sdpmetric.sums.terms.base import DualText, InnerMinimum, Regularizer
+
+if TYPE_CHECKING:
+    from sdpmetric.sums.segment import Segment
 
 # Singular values and eigenvalues that are divided by are at least this.
 SMALLEST_DIVISOR = 1e-100
@@ -157,12 +160,9 @@ class LogDet(Regularizer):
             divergence += 2.0 * d * e / (1.0 - e) + (2.0 * e + e * e) * 2.0 * (divergence + d)
         return above(product_above(self.weight, divergence), 16)
 
-    def upper_bound_at(self, metric: FloatArray, components: FloatArray, error: FloatArray) -> float:
+    def upper_bound_at(self, metric: FloatArray, components: FloatArray) -> float:
         at_metric = above(product_above(self.weight, self.prior.divergence_of(metric)), 16)
         return max(at_metric, self.upper_bound(components))
-
-    def gradient(self, components: FloatArray) -> FloatArray:
-        return self.slope(components)[1]
 
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient from one singular value decomposition."""
@@ -188,7 +188,7 @@ class LogDet(Regularizer):
         P = np.ascontiguousarray(self.root @ (vectors / np.sqrt(1.0 + values)))
         return -self.minimum_below(Form.congruent(-U, P), P)
 
-    def minimum(self, segment: SlackSegment) -> InnerMinimum:
+    def minimum(self, segment: Segment) -> InnerMinimum:
         return LogDetMinimum(self, segment)
 
     def minimum_below(self, S: Form, P: FloatArray) -> float:
@@ -272,7 +272,7 @@ class LogDetMinimum(InnerMinimum):
 
     retreats: ClassVar[tuple[float, ...]] = (0.0, 1e-9, 1e-6, 1e-3, 1.0)
 
-    def __init__(self, term: LogDet, segment: SlackSegment) -> None:
+    def __init__(self, term: LogDet, segment: Segment) -> None:
         self.term, self.segment, R = term, segment, term.root
         start, stop = (segment.matrix(t) for t in (0.0, 1.0))
         N, direction = (R @ A @ R / term.weight for A in (start, stop - start))

@@ -1,4 +1,7 @@
-"""Losses of single numbers with a weight each: the shared part of hinges over pairs, triplets and quadruplets."""
+"""Losses of single numbers with a weight each: the shared part of hinges over pairs, triplets and quadruplets.
+
+By default their numbers are affine in squared distances; `OffDiagonal` alone looks at entries of the metric.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +26,7 @@ from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg.rigorous.directed import TINY, Rigor, all_above, gamma, sum_above, sum_below
 from sdpmetric.lines import boxes, distance, number, times, total
 from sdpmetric.losses import Expression, ScalarLoss, Weighted
-from sdpmetric.sums.terms.base import DualText, Loss, errors_of
+from sdpmetric.sums.terms.base import ROUNDINGS, DualText, Term, errors_of
 
 # Roundings between exact and computed weights of losses.
 WEIGHT_ROUNDINGS = 3
@@ -77,8 +80,8 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class MarginLoss(Loss):
-    """``weight * sum_i w_i l(u_i)`` with one scalar loss l.
+class MarginLoss(Term):
+    """``weight * sum_i w_i l(u_i)`` with one scalar loss l, u affine in the metric; multipliers a are its slopes.
 
     Attributes
     ----------
@@ -86,13 +89,20 @@ class MarginLoss(Loss):
         ``w_i >= 0``; None before the term is bound: 1.
     sample_weight : (n,) array or None
         Weights of examples: each loss is multiplied by that of its first row.
+    depends_on_entries : bool
+        Class attribute: whether u depends on the metric beyond distances of pairs.
+    has_infinite_slopes : bool
+        Class attribute: whether slopes are infinite somewhere; then those of `smoothed` at several widths are tried.
 
     Examples
     --------
     >>> from sdpmetric import terms
-    >>> issubclass(terms.TripletHinge, terms.MarginLoss)
-    True
+    >>> issubclass(terms.TripletHinge, terms.MarginLoss), issubclass(terms.Trace, terms.MarginLoss)
+    (True, False)
     """
+
+    depends_on_entries: ClassVar[bool] = False
+    has_infinite_slopes: ClassVar[bool] = False
 
     weights: ArrayLike | None = None
     sample_weight: ArrayLike | None = None
@@ -103,11 +113,16 @@ class MarginLoss(Loss):
         """The scalar loss of a bound term, and what its numbers are; see `Rows`."""
 
     @property
+    def losses(self) -> tuple[MarginLoss, ...]:
+        return (self,)
+
+    @property
     def scalar(self) -> ScalarLoss:
         return self.rows.scalar
 
     @property
     def unit(self) -> float:
+        """A size of u that counts as large."""
         return self.rows.unit
 
     @property
@@ -116,13 +131,28 @@ class MarginLoss(Loss):
         return np.broadcast_to(self.rows.offset, self.size)
 
     def distance_pairs(self) -> IndexArray:
+        """Return the pairs with squared distances in a bound term, (p, 2)."""
         return self.rows.pairs
 
     @property
     def combination(self) -> sp.csr_array:
+        """The matrix K, (m, p), with ``u = offset + K D + entries(M)`` for the distances D of those pairs."""
         return self.rows.combination
 
+    def entries(self, M: FloatArray) -> FloatArray:
+        """The part of u that depends on entries of M, (m,), or of k metrics (d, d, k), (m, k). Default: 0."""
+        return np.zeros(())
+
+    def entry_matrix(self, a: FloatArray) -> FloatArray:
+        """The adjoint of `entries`: a symmetric matrix (d, d) from multipliers (m,), or 0."""
+        return np.zeros(())
+
+    def entry_expression(self, M: Expression, cp: ModuleType) -> Expression | float:
+        """`entries` of a CVXPY matrix."""
+        return 0.0
+
     def roles(self) -> Mapping[str, IndexArray]:
+        """Row numbers of X by their role in each number, (m,)."""
         return self.rows.roles
 
     def weighted(self, X: NDArray[np.floating], first: IndexArray) -> Self:
@@ -136,18 +166,17 @@ class MarginLoss(Loss):
 
     @property
     def kinked(self) -> bool:
+        """Whether slopes jump, so `smoothed` depends on the width."""
         return self.scalar.kinked
 
     @property
-    def steep(self) -> bool:
-        return self.scalar.steep
-
-    @property
     def hard(self) -> bool:
+        """Whether it is a hard constraint, with multipliers of at least 0."""
         return self.scalar.hard
 
     @property
     def size(self) -> int:
+        """How many numbers u has, and how many multipliers there are."""
         return len(self.item_weights)
 
     @cached
@@ -157,6 +186,7 @@ class MarginLoss(Loss):
         return np.full(len(w), self.weight) if self.scalar.hard else self.weight * w
 
     def check_weights(self) -> None:
+        """Raise an error if weights of the single numbers of a bound term are wrong."""
         weights = validation.check_matrix(f"weights of {self.name}", self.item_weights, ("m",))
         if (weights < 0.0).any():
             raise ValueError(f"weights of {self.name} must be at least 0.")
@@ -181,15 +211,22 @@ class MarginLoss(Loss):
         return lowest, highest
 
     def value(self, u: FloatArray) -> float:
+        """Return ``weight * sum_i w_i l(u_i)``, infinity if a hard constraint is violated."""
         # A hard constraint may be violated by this much, relative to its unit, and count as satisfied.
         if self.violation(u) > 1e-7:
             return np.inf
         return float(self.item_weights @ self.scalar.values(u))
 
-    def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
-        """As each loss is convex, it is largest at an end, at `high` without negative slopes.
+    def upper_bound_at_zero(self) -> float:
+        """`upper_bound` at the zero metric."""
+        error = gamma(ROUNDINGS + 2) * np.abs(self.offset)
+        return self.upper_bound(self.offset - error, self.offset + error)
 
-        Return infinity unless all hard constraints are proven to hold.
+    def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
+        """A float not below the exact `value` of all u between two arrays.
+
+        As each loss is convex, it is largest at an end, at `high` without negative slopes. Return infinity unless all
+        hard constraints are proven to hold.
         """
         if self.scalar.hard:
             return 0.0 if float(high.max(initial=0.0)) <= 0.0 else np.inf
@@ -206,7 +243,16 @@ class MarginLoss(Loss):
         """The largest positive u in its unit for a hard constraint, else 0."""
         return float(u.max(initial=0.0)) / self.unit if self.scalar.hard else 0.0
 
+    def exact_rows(self, rows: NDArray[np.intp]) -> tuple[FloatArray, sp.csr_array]:
+        """Offsets and rows of `combination`, free of rounding, of hard constraints that have the same signs."""
+        return self.offset[rows], sp.csr_array(self.combination.tocsr()[rows])
+
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
+        """The largest ``<a, u> - l*(a) - width / 2 |a - center|^2``, suitably scaled, and the a that attains it.
+
+        It is smooth in u, and a, its gradient, is in the domain of the conjugate whatever u is. Losses without kinks
+        need no width, which is in units of the term; the center is 0 by default.
+        """
         w, scalar = self.item_weights, self.scalar
         if not scalar.kinked:
             return float(w @ scalar.values(u)), w * scalar.slopes(u, width)
@@ -228,7 +274,10 @@ class MarginLoss(Loss):
         return _ratio(self.scalar.conjugate_curvatures(_ratio(a, self.item_weights)), self.item_weights)
 
     def dual_value(self, a: FloatArray) -> float:
-        """See `Loss.dual_value`: the exact multipliers are slopes of floats, ``a_i / w_i`` rounded, times weights."""
+        """A float not above the exact ``sum_i (a_i c_i - l_i*(a_i))`` of some exact multipliers near clipped values.
+
+        These are slopes of floats, ``a_i / w_i`` rounded, times weights, within `ROUNDINGS` relative roundings of a.
+        """
         s = np.clip(_ratio(a, self.item_weights), self.scalar.lowest, self.scalar.highest)
         values = self.scalar.dual_values_below(s, self.offset)
         if values is not None:
@@ -240,6 +289,7 @@ class MarginLoss(Loss):
         return sum_below(values - all_above(gamma(WEIGHT_ROUNDINGS + 4) * np.abs(values)))
 
     def clip(self, a: FloatArray) -> FloatArray:
+        """Return multipliers in the domain of the conjugates, near given multipliers."""
         return np.clip(a, *self.box)
 
     @cached
@@ -250,11 +300,14 @@ class MarginLoss(Loss):
         return np.where(low >= 0.0, 1.0, np.where(high <= 0.0, -1.0, 0.0))
 
     def anchor(self, a: FloatArray) -> FloatArray:
-        """Return the multipliers that add a positive semidefinite matrix, and 0 for all others."""
+        """Return the multipliers that add a positive semidefinite matrix, and 0 for all others.
+
+        Given multipliers are moved toward these until the dual slack matrix is positive semidefinite.
+        """
         return np.where(self._signs * a > 0.0, a, 0.0)
 
     def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints | None:
-        """See `Loss.listed_constraints`; a row without roles is about no single examples."""
+        """Return the constraints on examples with multipliers a, at distances D, or None without roles of examples."""
         if not self.rows.roles:
             return None
         rows = np.flatnonzero((a > 0.0) | (u > 0.0))
@@ -293,17 +346,18 @@ class MarginLoss(Loss):
         return replace(self, weight=scale / self.unit) if self.scalar.hard else self
 
     def max_step(self, a: FloatArray, step: FloatArray) -> float:
+        """Return the largest t that keeps ``a + t step`` in the domain, at least 0; possibly infinity."""
         up, down, (lowest, highest) = step > 0, step < 0, self.box
         limits = [(highest[up] - a[up]) / step[up], (a[down] - lowest[down]) / -step[down]]
         return max(0.0, float(np.concatenate(limits).min(initial=np.inf)))
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
-        """The weighted losses, or the constraint ``u <= 0``."""
+        """The weighted losses of a CVXPY vector u, or the constraint ``u <= 0``, cp being the module cvxpy."""
         losses, constraints = self.scalar.expression(u, cp)
         return (0.0 if losses is None else cp.sum(cp.multiply(self.item_weights, losses))), constraints
 
     def dual_expression(self, a: Expression, cp: ModuleType) -> tuple[Expression, list[object]]:
-        """See `Loss.dual_expression`."""
+        """``sum_i (a_i c_i - l_i*(a_i))`` of a CVXPY vector of multipliers, and the constraints of its domain."""
         (lowest, highest), w = self.box, self.item_weights
         slopes, entries = cp.multiply(_ratio(np.ones_like(w), w), a), cp.vec(a, order="C")
         value = cp.sum(cp.multiply(w, self.scalar.dual_expression(slopes, self.offset, cp)))
@@ -357,7 +411,7 @@ class MarginLoss(Loss):
 
     @property
     def distance_scale(self) -> float:
-        """Return the constraint of the margins, if there are any."""
+        """Return the smallest squared distance that the margins set as a scale, or infinity."""
         if not self.offset.any():
             return np.inf
         sizes = abs(self.combination).max(axis=1).toarray().ravel()
@@ -365,11 +419,15 @@ class MarginLoss(Loss):
         return float((np.abs(self.offset[used]) / sizes[used]).min(initial=np.inf))
 
     def pulled_pairs(self) -> IndexArray:
+        """Return the pairs with distances that must stay 0 for the loss to vanish, (p, 2)."""
         used = self.combination.multiply(self.item_weights[:, None] > 0.0)
         return self.distance_pairs()[np.asarray((used > 0.0).sum(axis=0)).ravel() > 0]
 
     def vanishes(self, groups: IndexArray) -> bool:
-        """Where each number falls without end, or is at most 0 from the start."""
+        """Return whether it tends to 0 when pairs within groups have distances of 0, and others grow.
+
+        Each number then falls without end, or is at most 0 from the start.
+        """
         zeros, (first, second) = np.zeros(self.size), self.distance_pairs().T
         if np.any(np.asarray(self.scalar.lowest) != 0.0) or np.any(self.scalar.conjugates(zeros) != 0.0):
             return False  # the loss does not fall to 0

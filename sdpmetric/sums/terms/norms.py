@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,8 +30,11 @@ from sdpmetric.linalg.rigorous.directed import TINY, above, below, gamma, norm_a
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.lines import divided, matrix, number
 from sdpmetric.losses import Absolute, Expression
-from sdpmetric.sums.terms.base import DualText, InnerMinimum, Regularizer, SlackSegment
+from sdpmetric.sums.terms.base import DualText, InnerMinimum, Regularizer
 from sdpmetric.sums.terms.margins import MarginLoss, Rows
+
+if TYPE_CHECKING:
+    from sdpmetric.sums.segment import Segment
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,15 +124,12 @@ class Frobenius(Regularizer):
         norm = norm_above(entries + underflow)
         return above(product_above(0.5, self.weight, norm, norm), 4)
 
-    def upper_bound_at(self, metric: FloatArray, components: FloatArray, error: FloatArray) -> float:
+    def upper_bound_at(self, metric: FloatArray, components: FloatArray) -> float:
         norm = norm_above(metric - self.target)
         return max(above(product_above(0.5, self.weight, norm, norm), 8), self.upper_bound(components))
 
-    def gradient(self, components: FloatArray) -> FloatArray:
-        return np.asarray(self.weight * (components.T @ components - self.target))
-
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
-        gradient = self.gradient(components)
+        gradient = np.asarray(self.weight * (components.T @ components - self.target))
         return 0.5 * self.weight * float(np.sum((gradient / self.weight) ** 2)), gradient
 
     def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
@@ -148,7 +148,7 @@ class Frobenius(Regularizer):
         errors = gamma(4) * np.abs(inner) + TINY * self.target.any()
         return -sum_below(np.append(-inner - errors, -product_above(0.5, norm, norm, above(1.0 / self.weight))))
 
-    def minimum(self, segment: SlackSegment) -> InnerMinimum:
+    def minimum(self, segment: Segment) -> InnerMinimum:
         return FrobeniusMinimum(self, segment)
 
     def minimizer(self, S: FloatArray) -> FloatArray:
@@ -205,7 +205,7 @@ class Frobenius(Regularizer):
 class FrobeniusMinimum(InnerMinimum):
     """``w/2 ||M0||^2 - ||[Q(t)]_+||^2 / (2 w)`` with ``Q(t) = w M0 - S(t)``; its value leaves out the constant."""
 
-    def __init__(self, term: Frobenius, segment: SlackSegment) -> None:
+    def __init__(self, term: Frobenius, segment: Segment) -> None:
         self.term, self.segment, self.images = term, segment, segment.images(np.eye(len(term.target)))
         self.pull = Form.congruent(term.weight * term.target, self.images.map)
         start, stop = (segment.form(self.images, t).matrix for t in (0.0, 1.0))

@@ -278,7 +278,7 @@ class DistanceTargets(MarginLoss):
         return f"half squares over {self.size:,} target distances"
 
     def listed_constraints(self, a: FloatArray, u: FloatArray, D: FloatArray) -> TermConstraints:
-        """See `Loss.listed_constraints`: each pair on the side on which it is, at most its target or at least that."""
+        """List each pair on the side on which it is, at most its target or at least that."""
         sides = np.asarray(self.sides, dtype=np.float64)
         sign = np.where(sides != 0.0, sides, np.where(u >= 0.0, 1.0, -1.0))
         rows = np.flatnonzero((sign * a > 0.0) | (sign * u > 0.0))
@@ -404,7 +404,7 @@ class Budget(MarginLoss):
         return f"at most {self.bound:g} for the sum of {len(self.distance_pairs()):,} distances"
 
     def exact_rows(self, rows: NDArray[np.intp]) -> tuple[FloatArray, sp.csr_array]:
-        """See `Loss.exact_rows`: the sum minus the bound, without the division."""
+        """See `MarginLoss.exact_rows`: the sum minus the bound, without the division."""
         costs = sp.csr_array(np.asarray(self.costs, dtype=np.float64)[None])
         return np.full(len(rows), -self.bound), sp.csr_array(costs[rows])
 
