@@ -75,7 +75,7 @@ def by_lanczos_alone(stream: Stream) -> float:
     from sdpmetric.pola import loops  # not in older checkouts
 
     def project(state: loops.State, d: int, due: int) -> None:
-        state[2][loops.STEPS] = 0
+        state.totals[loops.LANCZOS_STEPS] = 0
         settle(state, d, due & loops.PROJECTION)
 
     settle = loops.settle

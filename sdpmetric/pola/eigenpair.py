@@ -12,6 +12,8 @@ rank-one changes; the pair that it leads to is checked against A, so nothing dep
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
@@ -25,6 +27,25 @@ EXACT = 1e-11
 LOOK, LOOK_SHIFTED = 4, 2
 # Steps with the shifted inverse at most: then its shift is wrong.
 SHIFTED_STEPS = 80
+
+
+class Workspace(NamedTuple):
+    """Arrays of a search in d dimensions, which all searches of a loop share."""
+
+    diagonal: FloatArray  # of the tridiagonal matrix, and next to it
+    off_diagonal: FloatArray
+    pivots: FloatArray  # of its continued fraction
+    coefficients: FloatArray  # of the eigenvector in the basis
+    Av: FloatArray
+    Bv: FloatArray
+    u: FloatArray  # the unit eigenvector
+    basis: FloatArray  # of the Krylov space, in rows
+
+
+@loop()
+def workspace(d: int) -> Workspace:
+    rows = np.zeros((7, d + 1))
+    return Workspace(rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], np.empty((d, d)))
 
 
 @loop(fastmath=FAST)
@@ -108,13 +129,14 @@ def _root(
 
 @loop(fastmath=FAST)
 def negative_pair(
-    A: FloatArray, d: int, v: FloatArray, square: float, length: float, Q: FloatArray, space: FloatArray
+    A: FloatArray, d: int, v: FloatArray, square: float, length: float, work: Workspace
 ) -> tuple[float, int]:
-    """The negative eigenvalue of ``A - length v v^T``, A PSD, or 0 without one, and the steps that it took.
+    """Return the negative eigenvalue of ``A - length v v^T``, A PSD, or 0 without one, and the steps that it took.
 
-    Its unit eigenvector goes into ``space[5]``; ``A v`` is in ``space[4]``, and ``||v||^2`` is `square`.
+    ``work.Av`` and `square`, ``||v||^2``, are given; the unit eigenvector goes into ``work.u``.
     """
-    alpha, beta, deltas, s, w, u = space[0], space[1], space[2], space[3], space[4], space[5]
+    alpha, beta, deltas, s = work.diagonal, work.off_diagonal, work.pivots, work.coefficients
+    w, Q = work.Av, work.basis
     level, root, scale = _level_and_scale(A, d, square, length)
     zero, exact = ZERO * scale, EXACT * scale
     x = -zero
@@ -138,7 +160,7 @@ def negative_pair(
                 total += s[j + 1] ** 2
             size = np.sqrt(total)
             if ended or beta[k] * abs(s[k]) <= exact * size:
-                _combine(Q, s, m, size, d, u)
+                _combine(Q, s, m, size, d, work.u)
                 return float(x), m
         elif ended:
             return 0.0, m
@@ -172,27 +194,28 @@ def _shifted_solve(alpha: FloatArray, beta: FloatArray, m: int, y: float, deltas
 
 @loop(fastmath=FAST)
 def shifted_pair(
-    stream: tuple[FloatArray, FloatArray, float],
+    A: FloatArray,
+    B: FloatArray,
+    shift: float,
     d: int,
     v: FloatArray,
     square: float,
     length: float,
-    Q: FloatArray,
-    space: FloatArray,
+    work: Workspace,
 ) -> float:
-    """As `negative_pair`, with ``B = (A + shift I)^-1`` and ``B v`` in ``space[6]``; 0 also if nothing was found.
+    """As `negative_pair`, with ``B = (A + shift I)^-1`` and ``work.Bv`` given; 0 also if nothing was found.
 
     With ``y = shift + x`` the eigenvalue solves ``1 / (e_1^T (T^-1 - y)^-1 e_1) = length ||v||^2``, T now of B.
     """
-    A, B, shift = stream
-    alpha, beta, deltas, z, u, Bv = space[0], space[1], space[2], space[3], space[5], space[6]
+    alpha, beta, deltas, z = work.diagonal, work.off_diagonal, work.pivots, work.coefficients
+    u, Q = work.u, work.basis
     level, root, scale = _level_and_scale(A, d, square, length)
     zero, exact = ZERO * scale, EXACT * scale
     top = shift - zero
     y, w = top, u
     for i in range(d):
         Q[0, i] = v[i] / root
-        w[i] = Bv[i] / root
+        w[i] = work.Bv[i] / root
     for k in range(min(d, SHIFTED_STEPS)):
         alpha[k], beta[k] = _next_vector(Q, k, w, d)
         m = k + 1
@@ -224,12 +247,3 @@ def shifted_pair(
                 Q[k + 1, i] = w[i] / beta[k]
             times(B, Q[k + 1], d, w)
     return 0.0
-
-
-@loop()
-def add_outer(A: FloatArray, d: int, factor: float, v: FloatArray) -> None:
-    """``A[:d, :d] += factor * outer(v, v)``."""
-    for i in range(d):
-        a = factor * v[i]
-        for j in range(d):
-            A[i, j] += a * v[j]

@@ -13,26 +13,33 @@ eigenvector u: then A becomes ``A^ - lambda u u^T``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
 from sdpmetric.engine import threads
 from sdpmetric.engine.lazy import FAST, fixed, loop
-from sdpmetric.pola.eigenpair import EXACT, add_outer, dot, negative_pair, shifted_pair, times
+from sdpmetric.pola.eigenpair import EXACT, Workspace, dot, negative_pair, shifted_pair, times, workspace
 
-# A stream: the metric A, numbers, counts, and the inverse B of ``A + s I``; the leading (d, d) parts are in use.
-State = tuple[FloatArray, FloatArray, NDArray[np.int64], FloatArray]
+
+class State(NamedTuple):
+    """A stream in coordinates that may grow: the leading (d, d) parts of the matrices are in use."""
+
+    metric: FloatArray
+    inverse: FloatArray  # of ``metric + shift I``
+    totals: FloatArray  # of the names below
+
+
+# The threshold b; the sum of squared losses; the largest ||v||^4 + 1; pairs, updates and wrong predictions; the shift
+# of the inverse, 0 without one; the geometric mean of the last negative eigenvalues, without their signs; updates since
+# the last projection by a full decomposition; and steps of Lanczos' method with the metric since the last inversion.
+THRESHOLD, LOSS, RADIUS, ITEMS, UPDATES, MISTAKES, SHIFT, TYPICAL, DRIFT, LANCZOS_STEPS, N_TOTALS = range(11)
 # Data, pairs of their rows, and whether each is similar.
 Pairs = tuple[NDArray[np.floating], IndexArray, BoolArray]
 # Inner products of points with each other and with differences of the basis so far, pairs of points, similar or not.
 KernelPairs = tuple[FloatArray, FloatArray, LongArray, BoolArray]
-# Numbers of a stream: b; the sum of squared losses; the largest ||v||^4 + 1; the shift s, 0 without an inverse; the
-# geometric mean of the last negative eigenvalues.
-THRESHOLD, LOSS, RADIUS, SHIFT, TYPICAL, N_NUMBERS = range(6)
-# Counts of a stream: pairs, updates, mistakes, updates since the last projection by a full decomposition, and steps of
-# Lanczos' method with A since the last inversion.
-ITEMS, UPDATES, MISTAKES, DRIFT, STEPS, N_COUNTS = range(6)
 # Work of LAPACK after an update, done between two runs of a loop: compiling calls of it takes ten seconds.
 NOTHING, PROJECTION, INVERSION = range(3)
 # After this many updates for each dimension a full projection removes rounding errors, at a cost of about d^2 per
@@ -48,83 +55,105 @@ INDEFINITE = 1e-8
 
 def new_state(d: int, initial_threshold: float) -> State:
     """A stream that has taken nothing, with room for d dimensions: ``A_1 = 0``."""
-    numbers = np.zeros(N_NUMBERS)
-    numbers[THRESHOLD], numbers[RADIUS] = initial_threshold, 1.0
-    return np.zeros((d, d)), numbers, np.zeros(N_COUNTS, dtype=np.int64), np.zeros((d, d))
+    state = State(np.zeros((d, d)), np.zeros((d, d)), np.zeros(N_TOTALS))
+    state.totals[THRESHOLD], state.totals[RADIUS] = initial_threshold, 1.0
+    return state
 
 
 @loop(fastmath=FAST)
 def update(
-    stream: State, d: int, v: FloatArray, similar: bool, gamma: float, beta: float, space: FloatArray, Q: FloatArray
+    stream: State, d: int, v: FloatArray, similar: bool, gamma: float, beta: float, work: Workspace
 ) -> tuple[float, float, int]:
     """Take one pair, unless its loss is at most beta; returns the loss, alpha, and what is due."""
-    A, numbers, counts, B = stream
-    sign = 1.0 if similar else -1.0
-    Av, u, Bv = space[4], space[5], space[6]
-    times(A, v, d, Av)
-    square, distance = dot(v, v, d), max(0.0, dot(v, Av, d))
-    margin = sign * (numbers[THRESHOLD] - distance)
+    A, totals, sign = stream.metric, stream.totals, 1.0 if similar else -1.0
+    times(A, v, d, work.Av)
+    square, distance = dot(v, v, d), max(0.0, dot(v, work.Av, d))
+    margin = sign * (totals[THRESHOLD] - distance)
     loss = max(0.0, 1.0 - margin)
-    numbers[RADIUS] = max(numbers[RADIUS], square**2 + 1.0)
-    numbers[LOSS] += loss**2
-    counts[ITEMS] += 1
-    counts[MISTAKES] += 1 if margin <= 0.0 else 0
+    totals[RADIUS] = max(totals[RADIUS], square**2 + 1.0)
+    totals[LOSS] += loss**2
+    totals[ITEMS] += 1
+    totals[MISTAKES] += 1 if margin <= 0.0 else 0
     if loss <= beta:
         return loss, 0.0, NOTHING
     alpha = loss / (square**2 + 1.0 + gamma)
-    shift, eigenvalue = numbers[SHIFT], 0.0
-    if shift > 0.0:
-        times(B, v, d, Bv)
-    if similar and square > 0.0:
-        if shift > 0.0:
-            eigenvalue = shifted_pair((A, B, shift), d, v, square, alpha, Q, space)
-        if eigenvalue == 0.0:
-            eigenvalue, steps = negative_pair(A, d, v, square, alpha, Q, space)
-            counts[STEPS] += steps if eigenvalue < 0.0 else 0
-    if eigenvalue < 0.0:
-        typical = numbers[TYPICAL]
-        numbers[TYPICAL] = -eigenvalue if typical == 0.0 else typical**0.9 * (-eigenvalue) ** 0.1
-    else:
-        for i in range(d):  # scratch of the searches
-            u[i] = 0.0
+    if totals[SHIFT] > 0.0:
+        times(stream.inverse, v, d, work.Bv)
+    eigenvalue = _negative_eigenvalue(stream, d, v, square, alpha, work) if similar and square > 0.0 else 0.0
+    # A - sign alpha v v^T - eigenvalue u u^T, the projection
     root, up = np.sqrt(alpha), np.sqrt(-eigenvalue)
+    if eigenvalue == 0.0:
+        work.u[:] = 0.0
     for i in range(d):
-        a, c = -sign * (root * v[i]), up * u[i]
+        a, c = -sign * (root * v[i]), up * work.u[i]
         for j in range(d):
-            A[i, j] += a * (root * v[j]) + c * (up * u[j])
-    if shift > 0.0:  # Sherman and Morrison; the part that keeps the metric PSD comes first
-        if eigenvalue < 0.0:
-            Bu = Q[0]
-            times(B, u, d, Bu)
-            factor = eigenvalue / (1.0 - eigenvalue * dot(u, Bu, d))
-            along_v = factor * dot(Bu, v, d)
-            add_outer(B, d, factor, Bu)
-            for i in range(d):
-                Bv[i] += along_v * Bu[i]
-        add_outer(B, d, sign * alpha / (1.0 - sign * alpha * dot(v, Bv, d)), Bv)
-    numbers[THRESHOLD] = max(1.0, numbers[THRESHOLD] + sign * alpha)
-    counts[UPDATES] += 1
-    counts[DRIFT] += 1
-    due = PROJECTION if counts[DRIFT] >= REFRESH * d else NOTHING
-    if d >= SHIFTED_FROM and (counts[STEPS] >= d or (shift > 0.0 and due == PROJECTION)):
+            A[i, j] += a * (root * v[j]) + c * (up * work.u[j])
+    if totals[SHIFT] > 0.0:
+        _follow(stream.inverse, d, v, sign * alpha, eigenvalue, work)
+    totals[THRESHOLD] = max(1.0, totals[THRESHOLD] + sign * alpha)
+    totals[UPDATES] += 1
+    totals[DRIFT] += 1
+    due = PROJECTION if totals[DRIFT] >= REFRESH * d else NOTHING
+    if d >= SHIFTED_FROM and (totals[LANCZOS_STEPS] >= d or (totals[SHIFT] > 0.0 and due == PROJECTION)):
         due |= INVERSION
     return loss, alpha, due
 
 
+@loop(fastmath=FAST)
+def _negative_eigenvalue(stream: State, d: int, v: FloatArray, square: float, alpha: float, work: Workspace) -> float:
+    """Return that of ``A - alpha v v^T``, or 0 without one: by the inverse if there is one, else by A."""
+    totals, eigenvalue = stream.totals, 0.0
+    if totals[SHIFT] > 0.0:
+        eigenvalue = shifted_pair(stream.metric, stream.inverse, totals[SHIFT], d, v, square, alpha, work)
+    if eigenvalue == 0.0:
+        eigenvalue, steps = negative_pair(stream.metric, d, v, square, alpha, work)
+        totals[LANCZOS_STEPS] += steps if eigenvalue < 0.0 else 0
+    if eigenvalue < 0.0:
+        typical = totals[TYPICAL]
+        totals[TYPICAL] = -eigenvalue if typical == 0.0 else typical**0.9 * (-eigenvalue) ** 0.1
+    return eigenvalue
+
+
+@loop(fastmath=FAST)
+def _follow(B: FloatArray, d: int, v: FloatArray, change: float, eigenvalue: float, work: Workspace) -> None:
+    """Move the inverse as A moves by ``-change v v^T - eigenvalue u u^T`` (Sherman and Morrison).
+
+    The part that keeps the metric PSD comes first.
+    """
+    Bv, Bu = work.Bv, work.basis[0]
+    if eigenvalue < 0.0:
+        times(B, work.u, d, Bu)
+        factor = eigenvalue / (1.0 - eigenvalue * dot(work.u, Bu, d))
+        along_v = factor * dot(Bu, v, d)
+        _add_outer(B, d, factor, Bu)
+        for i in range(d):
+            Bv[i] += along_v * Bu[i]
+    _add_outer(B, d, change / (1.0 - change * dot(v, Bv, d)), Bv)
+
+
+@loop()
+def _add_outer(A: FloatArray, d: int, factor: float, v: FloatArray) -> None:
+    """``A[:d, :d] += factor * outer(v, v)``."""
+    for i in range(d):
+        a = factor * v[i]
+        for j in range(d):
+            A[i, j] += a * v[j]
+
+
 def settle(stream: State, d: int, due: int) -> None:
     """Project the leading (d, d) part of A onto the cone by a full decomposition, or invert it again into B."""
-    A, numbers, counts, B = stream
+    A, B, totals = stream.metric[:d, :d], stream.inverse[:d, :d], stream.totals
     with threads.one_pool():
         if due & PROJECTION:
-            values, vectors = np.linalg.eigh(0.5 * (A[:d, :d] + A[:d, :d].T))
+            values, vectors = np.linalg.eigh(0.5 * (A + A.T))
             roots = vectors * np.sqrt(np.maximum(values, 0.0))
-            A[:d, :d] = roots @ roots.T
-            counts[DRIFT] = 0
+            A[:] = roots @ roots.T
+            totals[DRIFT] = 0
         if due & INVERSION:
             # A smaller shift than rounding in A would leave it singular.
-            numbers[SHIFT], counts[STEPS] = max(numbers[TYPICAL], EXACT * float(np.trace(A[:d, :d]))), 0
-            inverse = np.linalg.inv(A[:d, :d] + numbers[SHIFT] * np.eye(d))
-            B[:d, :d] = 0.5 * (inverse + inverse.T)
+            totals[SHIFT], totals[LANCZOS_STEPS] = max(totals[TYPICAL], EXACT * float(np.trace(A))), 0
+            inverse = np.linalg.inv(A + totals[SHIFT] * np.eye(d))
+            B[:] = 0.5 * (inverse + inverse.T)
 
 
 @loop()
@@ -132,15 +161,15 @@ def _run(
     data: Pairs, first: int, last: int, gamma: float, beta: float, stream: State, losses: FloatArray, alphas: FloatArray
 ) -> tuple[int, int]:
     """`run` up to `last` updates in all, or the first after which something is due; returns that, too."""
-    (X, pairs, similar), counts = data, stream[2]
+    (X, pairs, similar), totals = data, stream.totals
     d = X.shape[1]
-    v, space, Q = np.empty(d), np.zeros((7, d + 1)), np.empty((d, d))
+    v, work = np.empty(d), workspace(d)
     for t in range(first, len(pairs)):
-        if counts[UPDATES] >= last:
+        if totals[UPDATES] >= last:
             return t, NOTHING
         for i in range(d):
             v[i] = np.float64(X[pairs[t, 0], i]) - np.float64(X[pairs[t, 1], i])
-        losses[t], alpha, due = update(stream, d, v, similar[t], gamma, beta, space, Q)
+        losses[t], alpha, due = update(stream, d, v, similar[t], gamma, beta, work)
         alphas[t] += alpha
         if due:
             return t + 1, due
@@ -153,7 +182,7 @@ def run(data: Pairs, first: int, max_updates: int, gamma: float, beta: float, st
     The losses before the updates go into the first of `out`; the multiples of ``v v^T`` that were added or taken away
     are added to the second one. Both are (p,) arrays.
     """
-    rows, last, due = tuple(map(fixed, data)), int(stream[2][UPDATES]) + max_updates, INVERSION
+    rows, last, due = tuple(map(fixed, data)), int(stream.totals[UPDATES]) + max_updates, INVERSION
     while due:
         first, due = _run(rows, first, last, gamma, beta, stream, *out)
         if due:
@@ -173,9 +202,9 @@ def _run_kernel(
     support: LongArray,
 ) -> tuple[int, int, int]:
     """`run_kernel` from pair `start` on, up to an update with something due."""
-    (G, K, pairs, similar), (A, numbers, _, B) = data, stream
-    size, first = len(A), K.shape[1]
-    v, space, Q = np.empty(size), np.zeros((7, size + 1)), np.empty((size, size))
+    (G, K, pairs, similar), B, shift = data, stream.inverse, stream.totals[SHIFT]
+    size, first = len(B), K.shape[1]
+    v, work = np.empty(size), workspace(size)
     for t in range(start, len(pairs)):
         i, j = pairs[t]
         inside = 0.0
@@ -195,11 +224,11 @@ def _run_kernel(
         if outside > DEPENDENT * scale:
             v[rank] = np.sqrt(outside)
             d = rank + 1
-            if numbers[SHIFT] > 0.0:  # the metric is 0 in a new direction
+            if shift > 0.0:  # the metric is 0 in a new direction
                 B[rank, :d] = 0.0
                 B[:d, rank] = 0.0
-                B[rank, rank] = 1.0 / numbers[SHIFT]
-        losses[t], alpha, due = update(stream, d, v, similar[t], gamma, 0.0, space, Q)
+                B[rank, rank] = 1.0 / shift
+        losses[t], alpha, due = update(stream, d, v, similar[t], gamma, 0.0, work)
         if d > rank and alpha > 0.0:
             R[rank, :d] = v[:d]
             support[rank - first] = t

@@ -189,19 +189,19 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
     if _is_infeasible(step):
         return
     n_pairs, state = len(problem.pairs), loops.new_state(problem.X.shape[1], problem.initial_threshold)
-    (losses, multipliers), counts = np.zeros((2, n_pairs)), state[2]
+    (losses, multipliers), totals = np.zeros((2, n_pairs)), state.totals
     data = problem.X, problem.pairs, problem.similar
     while True:
-        first, updates_before = 0, int(counts[loops.UPDATES])
+        first, updates_before = 0, int(totals[loops.UPDATES])
         while first < n_pairs:
-            updates = int(counts[loops.UPDATES])
+            updates = int(totals[loops.UPDATES])
             limit = int(min(OPTIONS.chunk, max(1, budget.max_iter - budget.spent)))
             first = loops.run(data, first, limit, 0.0, beta, state, losses, multipliers)
-            if counts[loops.UPDATES] > updates:
-                budget.spend(int(counts[loops.UPDATES]) - updates)
-        step = Step.certified(problem, problem.repair(psd.factor(state[0]))[0], multipliers.copy())
+            if totals[loops.UPDATES] > updates:
+                budget.spend(int(totals[loops.UPDATES]) - updates)
+        step = Step.certified(problem, problem.repair(psd.factor(state.metric))[0], multipliers.copy())
         yield step
-        if counts[loops.UPDATES] == updates_before or _is_infeasible(step):
+        if totals[loops.UPDATES] == updates_before or _is_infeasible(step):
             return
 
 

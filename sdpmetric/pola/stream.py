@@ -34,7 +34,7 @@ class PairStream:
     @property
     def metric(self) -> FloatArray:
         """The metric A, PSD; a copy."""
-        A: FloatArray = psd.symmetrize(self._state[0][: self._rank, : self._rank])
+        A: FloatArray = psd.symmetrize(self._state.metric[: self._rank, : self._rank])
         return A
 
     @property
@@ -45,32 +45,32 @@ class PairStream:
     @property
     def threshold(self) -> float:
         """``b``: pairs nearer than this are predicted to be similar."""
-        return float(self._state[1][loops.THRESHOLD])
+        return float(self._state.totals[loops.THRESHOLD])
 
     @property
     def cumulative_loss(self) -> float:
         """Sum of the squared hinges ``[1 - y (b - v^T A v)]_+^2``, each before its update."""
-        return float(self._state[1][loops.LOSS])
+        return float(self._state.totals[loops.LOSS])
 
     @property
     def radius(self) -> float:
         """``R``, the largest ``||v||^4 + 1`` so far."""
-        return float(self._state[1][loops.RADIUS])
+        return float(self._state.totals[loops.RADIUS])
 
     @property
     def n_pairs(self) -> int:
         """Pairs taken so far."""
-        return int(self._state[2][loops.ITEMS])
+        return int(self._state.totals[loops.ITEMS])
 
     @property
     def n_updates(self) -> int:
         """Number of pairs with a loss so far; each changed metric and threshold."""
-        return int(self._state[2][loops.UPDATES])
+        return int(self._state.totals[loops.UPDATES])
 
     @property
     def mistakes(self) -> int:
         """Pairs so far that were predicted wrongly before their update; a distance at the threshold is wrong."""
-        return int(self._state[2][loops.MISTAKES])
+        return int(self._state.totals[loops.MISTAKES])
 
     def bound(self, objective: float) -> float:
         """The bound of Theorem 1 on `cumulative_loss`, given a comparator.
@@ -326,16 +326,12 @@ class KernelPOLAStream(PairStream):
 
     def _grow(self, size: int) -> None:
         """Make room for a basis of `size` differences, half as much again if there is too little."""
-        A, numbers, counts, B = self._state
-        if size > len(A):
-            capacity = max(size, 3 * len(A) // 2)
-            grown = [np.zeros((capacity, capacity)) for _ in range(3)]
-            for copy, matrix in zip(grown, (A, self._R, B), strict=True):
-                copy[: len(matrix), : len(matrix)] = matrix
-            self._state, self._R = (grown[0], numbers, counts, grown[2]), grown[1]
-            support = np.zeros((capacity, 2, self.n_features))
-            support[: len(self._support)] = self._support
-            self._support = support
+        if (missing := size - len(self._R)) > 0:
+            missing = max(missing, len(self._R) // 2)
+            square = ((0, missing), (0, missing))
+            metric, inverse = np.pad(self._state.metric, square), np.pad(self._state.inverse, square)
+            self._state, self._R = loops.State(metric, inverse, self._state.totals), np.pad(self._R, square)
+            self._support = np.pad(self._support, ((0, missing), (0, 0), (0, 0)))
 
     def _inner(self, X: FloatArray) -> FloatArray:
         """Inner products with the differences of the basis, (n, r)."""
