@@ -4,6 +4,7 @@ Figures of the README and of the pages are those of the stored tables in docs/me
 placeholder for each figure, and each figure as a cell of a stored table, rounded as printed.
 """
 
+import ast
 import importlib
 import inspect
 import math
@@ -566,3 +567,18 @@ def test_stored_pictures_have_no_bars_on_logarithmic_axes():
     for axes in drawn.values():
         assert axes.collections
         assert not axes.patches
+
+
+# -- loops ------------------------------------------------------------------------------------------------------------
+
+# numba gives the code behind these one name each, or one for several of them, whatever they were asked to do.
+VARIANTS = {"sort", "argsort", "partition", "argpartition", "searchsorted"}
+VARIANTS |= {"digitize", "median", "quantile", "percentile"}
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "sdpmetric").rglob("*loops.py")), ids=lambda file: file.stem)
+def test_no_variants_that_two_processes_could_mix_up_in_their_caches(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef) and any("loop" in ast.unparse(d) for d in node.decorator_list):
+            called = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+            assert not called & VARIANTS, f"{file.name}: {node.name}"

@@ -72,12 +72,9 @@ class Statement:
         pairs = sorted({(i, j) for i, j, _ in triplets})
         return cls(np.asarray(X, float), pairs, [tuple(t) for t in triplets], list(weights), mu, ridge, squared)
 
-    def but(self, **changes):
-        return replace(self, **changes)
-
-    def hinge(self, M, t, margin=1.0):
+    def hinge(self, M, t):
         i, j, m = t
-        return max(0.0, margin + distance(self.X, M, i, j) - distance(self.X, M, i, m))
+        return max(0.0, 1 + distance(self.X, M, i, j) - distance(self.X, M, i, m))
 
     def cost_matrix(self):
         C = self.ridge * np.eye(self.X.shape[1])
@@ -102,22 +99,6 @@ class Statement:
         """Eq. 14 at a factor: the embedded data under the identity, so that long factors do not cancel."""
         embedded = replace(self, X=self.X @ L.T, ridge=0.0)
         return embedded.objective(np.eye(len(L))) + self.ridge * float(np.sum(L**2))
-
-    def n_active(self, M):
-        distinct = {t for t, w in zip(self.triplets, self.weights, strict=True) if w > 0}
-        return sum(self.hinge(M, t) > 0 for t in distinct)
-
-    def dual_value(self, a):
-        """The dual objective of multipliers of `triplets`, or -inf where they are infeasible beyond rounding."""
-        S = self.cost_matrix()
-        value = 0.0
-        for t, w, multiplier in zip(self.triplets, self.weights, a, strict=True):
-            if multiplier < 0 or (not self.squared and multiplier > self.mu * w * (1 + 1e-12)):
-                return -np.inf
-            S = S - multiplier * self.margin_matrix(t)
-            value += multiplier - (multiplier**2 / (4 * self.mu * w) if self.squared else 0.0)
-        scale = max(1e-300, np.abs(self.cost_matrix()).max())
-        return value if np.linalg.eigvalsh(S)[0] >= -1e-9 * scale else -np.inf
 
     def good_factor(self, seed=0, widths=(0.1, 0.01)):
         """A factor near the optimum: L-BFGS on the smoothed objective, with dense margin matrices."""

@@ -12,7 +12,7 @@ from adversary.campaign import DIGITS, FAMILIES, STATEMENTS, Claim, Ledger, draw
 from adversary.verbs import VERBS
 from flint import arb, ctx
 
-# Problems that take half a second or more.
+# Problems that take half a second or more, which rigor.py tries.
 LONG = {100, 112, 133}
 SEEDS = [seed for seed in range(200) if seed not in LONG]
 
@@ -28,23 +28,12 @@ def test_nothing_that_is_claimed_is_false(outcomes):
     assert [text for outcome in outcomes for text in outcome.unknown] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", sorted(LONG))
-def test_nothing_that_is_claimed_of_long_problems_is_false(seed):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert tried(seed, *drawn(seed)).unknown == []
-
-
 def test_every_statement_family_and_verb_is_tried(outcomes):
     assert {outcome.statement for outcome in outcomes} == set(STATEMENTS)
     assert {outcome.family for outcome in outcomes} == set(FAMILIES)
     assert {verb for outcome in outcomes for verb in outcome.verbs} == set(VERBS)
     assert sum(outcome.claims for outcome in outcomes) >= 800
     assert sum(outcome.undecided for outcome in outcomes) == 0
-
-
-def test_few_statements_refuse_their_data(outcomes):
     assert sum("statement" in outcome.refused for outcome in outcomes) <= 0.15 * len(outcomes)
 
 

@@ -140,8 +140,6 @@ BAD = [
     (None, ("verify", "iris", "missing.npz"), r"no file missing\.npz"),
     ("a,y\n1,x\nfast,x\n", CSV, "'fast'"),
     ("a,y\n1,x\n2,z\n3,w\n", CSV, "labels occurs once"),
-    ("a;y\n1,5;x\n2,5;z\n", CSV, "say what its mark is: --decimal , reads 1.5"),
-    ("5.1,3.5,setosa\n4.9,3.0,setosa\n", CSV[:2], "holds data"),
     ({"components": np.eye(2, 3)}, POINT, "components"),
     ({"metric": np.diag([1.0, 1.0, 1.0, -0.5])}, POINT, "metric is not positive semidefinite"),
     ({"M": np.eye(4)}, POINT, "the arrays M"),

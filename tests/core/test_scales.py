@@ -26,16 +26,14 @@ def test_frml_takes_the_same_steps_in_any_unit(exponent, with_queries):
     X, y = labeled()
     Q, relevance = (X[:9] + 0.1, sm.Relevance.from_labels(y, y[:9])) if with_queries else (None, y)
     start = np.array([[0.5, 0.1, -0.2, 0.3], [0.0, 0.4, 0.3, -0.1]])
-    unit = 2.0**exponent
+
+    def solved(unit, chosen):
+        queries, init = (None if Q is None else unit * Q), (None if chosen is None else chosen / unit)
+        return sm.solve(sm.FRMLProblem(unit * X, relevance, 2, queries=queries), passes=4, init=init)
+
     for chosen in (None, start):
-        reference = sm.solve(sm.FRMLProblem(X, relevance, 2, queries=Q), passes=4, init=chosen)
-        scaled_queries = None if Q is None else unit * Q
-        scaled = sm.solve(
-            sm.FRMLProblem(unit * X, relevance, 2, queries=scaled_queries),
-            passes=4,
-            init=None if chosen is None else chosen / unit,
-        )
-        np.testing.assert_allclose(scaled.components * unit, reference.components, rtol=1e-9)
+        reference, scaled = solved(1.0, chosen), solved(2.0**exponent, chosen)
+        np.testing.assert_allclose(scaled.components * 2.0**exponent, reference.components, rtol=1e-9)
         assert scaled.objective == pytest.approx(reference.objective, rel=1e-9)
         assert scaled.certificate.stationarity == pytest.approx(reference.certificate.stationarity, rel=1e-9)
 
@@ -53,7 +51,6 @@ def test_differences_of_data_out_of_range_are_refused_with_a_scale(name):
     X, y = statements.data()
     tiny = np.where(X > 2.0, 1e-70 * X, X)
     for bad in (1e61 * X, 1e160 * X, 1e305 * X, 1e-62 * X, 1e-320 * X, tiny):
-        feature, power = None, None
         with pytest.raises(ValueError, match="so that fourth powers of distances are floats: scale them") as error:
             (LEARNED | FACTORIES)[name](bad, y)
         feature, power = re.search(r"feature (\d) of X .* by 2\.0\*\*(-?\d+)", str(error.value)).groups()

@@ -74,6 +74,7 @@ REFUSED = {
         "bytes is not supported": [np.array([b"x", b"y", b"z"])[Y]],
         "1 member,.*; drop the class": [np.where(np.arange(N) == 0, 2, np.minimum(Y, 1))],
         "masked": [np.ma.masked_equal(Y, 1)],
+        "missing dates; drop those rows": [np.where(Y == 0, np.datetime64("NaT"), Y.astype("M8[D]"))],
     },
     "target_neighbors": {
         "indices outside": [with_entry(RING, 3, N), with_entry(RING, 3, -1)],
@@ -241,11 +242,6 @@ def test_dates_in_arrays_are_no_numbers(dates):
     ):
         with pytest.raises((ValueError, TypeError), match=r"dates|durations|datetime"):
             use()
-
-
-def test_missing_dates_are_no_class():
-    with pytest.raises(ValueError, match="y contains missing dates; drop those rows"):
-        sm.LMNNProblem.from_labels(X, np.where(Y == 0, np.datetime64("NaT"), Y.astype("M8[D]")), 1)
 
 
 def test_tables_that_are_no_arrays_say_what_makes_one():

@@ -1,7 +1,5 @@
 """Data by name, from files and made up: what is read is what was written, what is made shows what it was made for."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.ndimage import affine_transform, center_of_mass
@@ -26,30 +24,33 @@ def folder(tmp_path, monkeypatch):
     np.savez(tmp_path / "short.npz", X=X, y=np.arange(6), n_train=3)
     np.savez(tmp_path / "text.npz", X=X, y=np.arange(7), n_train="five")
     np.savez(tmp_path / "iris.npz", X=X, y=np.arange(7))
+    np.savez(tmp_path / "other.npz", data=np.zeros(3), labels=np.zeros(3))
+    np.savez(tmp_path / "objects.npz", X=np.array([object()]), y=np.zeros(1))
+    (tmp_path / "fake.npz").write_text("X,y")
     return X
 
 
 @pytest.mark.parametrize(
-    ("arrays", "sentence"),
+    ("read", "name", "sentence"),
     [
-        ({"data": np.zeros(3), "labels": np.zeros(3)}, r"holds the arrays data, labels; expected X and y"),
-        ({"X": np.array([object()]), "y": np.zeros(1)}, r"the array 'X' of .* holds Python objects"),
-        ({"X": np.eye(3), "y": [0, 1]}, r"X of shape \(3, 3\) and y of shape \(2,\); expected"),
+        (datasets.load, "other", "holds the arrays data, labels; expected X and y"),
+        (datasets.load, "objects", "the array 'X' of .* holds Python objects"),
+        (datasets.load, "short", r"X of shape \(7, 2\) and y of shape \(6,\); expected"),
+        (datasets.load, "fake", "is not an NPZ file"),
+        (datasets.load, "irsi", r"no data set 'irsi' \(did you mean 'iris'\?\); choose from iris, wine"),
+        (datasets.load, "eight", r"there is no data set 'eight'.*; choose from .*rings.*, seven"),
+        (datasets.load_split, "whole", "whole has no customary split; sklearn.model_selection.train_test_split draws"),
+        (datasets.load_split, "wrong", "n_train of wrong must be a positive integer and at most 6, got 7"),
+        (datasets.load_split, "short", r"X of shape \(7, 2\) and y of shape \(6,\)"),
+        (datasets.load_split, "text", "n_train of text must be a positive integer"),
     ],
 )
-def test_what_cannot_be_read_is_explained(tmp_path, arrays, sentence):
-    np.savez(tmp_path / "data.npz", **arrays)
+def test_what_cannot_be_read_is_explained(folder, monkeypatch, tmp_path, read, name, sentence):
     with pytest.raises(ValueError, match=sentence):
-        datasets.load(tmp_path / "data.npz")
-
-
-def test_unknown_names_and_other_files_are_explained(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("fake.npz").write_text("X,y")
-    with pytest.raises(ValueError, match="is not an NPZ file"):
-        datasets.load("fake.npz")
-    with pytest.raises(ValueError, match=r"no data set 'irsi' \(did you mean 'iris'\?\); choose from iris, wine"):
-        datasets.load("irsi")
+        read(name)
+    monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path / "gone"))
+    with pytest.raises(ValueError, match=r"SDPMETRIC_DATA names .*gone, which is not a folder"):
+        datasets.load("letters")
 
 
 def test_reduce_keeps_the_largest_components_at_the_asked_mean_norm():
@@ -69,34 +70,12 @@ def test_a_folder_of_files_is_loaded_by_name(folder):
     assert X.dtype == np.float32
     np.testing.assert_array_equal(y, [0, 1, 2, 0, 1, 2, 0])
     assert datasets.load("iris")[0].shape == (150, 4)  # scikit-learn's own goes first
-    with pytest.raises(ValueError, match=r"there is no data set 'eight'.*; choose from .*rings.*, seven"):
-        datasets.load("eight")
-
-
-def test_a_folder_that_is_none_is_named(monkeypatch, tmp_path):
-    monkeypatch.setenv("SDPMETRIC_DATA", str(tmp_path / "gone"))
-    with pytest.raises(ValueError, match=r"SDPMETRIC_DATA names .*gone, which is not a folder"):
-        datasets.load("letters")
 
 
 def test_the_customary_split_is_that_of_the_file(folder):
     X_train, y_train, X_test, y_test = datasets.load_split("seven")
     np.testing.assert_array_equal(np.concatenate([X_train, X_test]), folder)
     assert (y_train.tolist(), y_test.tolist()) == ([0, 1, 2, 0, 1], [2, 0])
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("whole", "whole has no customary split; sklearn.model_selection.train_test_split draws one"),
-        ("wrong", "n_train of wrong must be a positive integer and at most 6, got 7"),
-        ("short", r"X of shape \(7, 2\) and y of shape \(6,\)"),
-        ("text", "n_train of text must be a positive integer"),
-    ],
-)
-def test_a_bad_split_is_explained(folder, name, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        datasets.load_split(name)
 
 
 def test_deskew_moves_the_center_of_mass_to_the_middle(rng):

@@ -42,6 +42,8 @@ def test_the_statement_is_that_of_its_help():
     adapter = Adapter(strength=2.0, n_candidates=9).fit(X, Y)
     loss = terms.TripletHinge(comparisons(X, Y, 9), margin=0.0, loss="logistic", weight=1 / 43)
     stated = sm.MetricProblem(X, loss + 2.0 / (np.sqrt(43 * d) * scale**2) * regularizer)
+    assert str(adapter.solution_.certificate).startswith("Adapter: objective")
+    assert repr(adapter.solution_.problem).startswith("<Adapter: ")
     L = RNG.normal(size=(d, d))
     assert adapter.solution_.problem.objective(L) == pytest.approx(stated.objective(L), rel=1e-9)
     t = len(TRIPLETS)
@@ -100,48 +102,37 @@ def test_the_strength_is_chosen_by_held_out_scores(kind):
 
 
 @pytest.mark.parametrize(
-    ("fit", "given", "sentence"),
+    ("fit", "given", "sentence", "options"),
     [
-        ("fit", [np.arange(43)], "^every class of y has one member"),
-        ("fit_triplets", [[[0, 1, 50]]], r"^triplets has indices outside 0\.\.42"),
-        ("fit_triplets", [[[0, 1, 1]]], "^triplets names a row twice"),
-        ("fit_triplets", [[[0.5, 1, 2]]], "^triplets must be .*: an example, one that is to be near it"),
-        ("fit_triplets", [np.zeros((0, 3), dtype=int)], "^triplets is empty"),
-        ("fit_triplets", [[[0, 1, 2]], [-1.0]], "^weights must be finite and at least 0"),
-        ("fit_quadruplets", [[[0, 1, 2, 2]]], "^a pair of quadruplets names a row twice"),
-        ("fit_quadruplets", [[[0, 1, 2, 3]], [np.nan]], "^weights must be finite"),
-        ("fit_pairs", [[[0, 0]], [True]], "^pairs names a row twice"),
-        ("fit_pairs", [[[0, 1]], [0.7]], "LEGO.fit_targets"),
+        ("fit", [np.arange(43)], "^every class of y has one member", {}),
+        ("fit", [Y], "^prior is not positive semidefinite", {"prior": -np.eye(6)}),
+        (
+            "fit",
+            [Y],
+            "^prior is not symmetric; pass a symmetric matrix or 'identity'",
+            {"prior": np.triu(np.ones((6, 6)))},
+        ),
+        ("fit", [Y], r"^prior must have shape \(6, 6\)", {"prior": np.eye(5)}),
+        (
+            "fit_triplets",
+            [TRIPLETS[:1]],
+            "^strength='cv' holds back some .*, and there is 1",
+            {"strength": "cv"},
+        ),
+        ("fit_triplets", [[[0, 1, 50]]], r"^triplets has indices outside 0\.\.42", {}),
+        ("fit_triplets", [[[0, 1, 1]]], "^triplets names a row twice", {}),
+        ("fit_triplets", [[[0.5, 1, 2]]], "^triplets must be .*: an example, one that is to be near it", {}),
+        ("fit_triplets", [np.zeros((0, 3), dtype=int)], "^triplets is empty", {}),
+        ("fit_triplets", [[[0, 1, 2]], [-1.0]], "^weights must be finite and at least 0", {}),
+        ("fit_quadruplets", [[[0, 1, 2, 2]]], "^a pair of quadruplets names a row twice", {}),
+        ("fit_quadruplets", [[[0, 1, 2, 3]], [np.nan]], "^weights must be finite", {}),
+        ("fit_pairs", [[[0, 0]], [True]], "^pairs names a row twice", {}),
+        ("fit_pairs", [[[0, 1]], [0.7]], "LEGO.fit_targets", {}),
     ],
 )
-def test_errors_speak_of_what_was_passed(fit, given, sentence):
+def test_errors_speak_of_what_was_passed(fit, given, sentence, options):
     with pytest.raises(ValueError, match=sentence):
-        getattr(Adapter(), fit)(X, *given)
-
-
-@pytest.mark.parametrize(
-    ("prior", "sentence"),
-    [
-        (-np.eye(6), "^prior is not positive semidefinite"),
-        (np.triu(np.ones((6, 6))), "^prior is not symmetric; pass a symmetric matrix or 'identity'"),
-        (np.eye(5), r"^prior must have shape \(6, 6\)"),
-    ],
-)
-def test_a_prior_is_a_metric(prior, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Adapter(prior=prior).fit(X, Y)
-    assert Adapter(prior=np.diag([1.0, 1, 1, 1, 0, 0])).fit(X, Y).solution_.status.ok
-
-
-def test_a_strength_cannot_be_chosen_by_a_single_triplet():
-    with pytest.raises(ValueError, match=r"^strength='cv' holds back some of the triplets, and there is 1"):
-        Adapter(strength="cv").fit_triplets(X, TRIPLETS[:1])
-
-
-def test_the_certificate_is_that_of_an_adapter():
-    adapter = Adapter().fit(X, Y)
-    assert str(adapter.solution_.certificate).startswith("Adapter: objective")
-    assert repr(adapter.solution_.problem).startswith("<Adapter: ")
+        getattr(Adapter(**options), fit)(X, *given)
 
 
 def test_noisy_labels_do_not_start_at_zero():

@@ -133,7 +133,6 @@ DEPENDENT = {
     "standardized sum": (standardized(np.c_[IRIS, IRIS[:, 0] + IRIS[:, 1]]), {4: [0, 1]}),
     "mean": (np.c_[IRIS, IRIS.mean(axis=1)], {4: [0, 1, 2, 3]}),
     "fahrenheit": (np.c_[IRIS, 1.8 * IRIS[:, 0] + 32.0], {4: [0]}),
-    "standardized fahrenheit": (standardized(np.c_[IRIS, 1.8 * IRIS[:, 0] + 32.0]), {4: [0]}),
     "shares": (IRIS / IRIS.sum(axis=1, keepdims=True), {3: [0, 1, 2]}),
     "centered rows": (IRIS - IRIS.mean(axis=1, keepdims=True), {2: [0, 1, 3]}),
 }

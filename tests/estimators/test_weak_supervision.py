@@ -145,16 +145,6 @@ def test_it_asks_with_the_targets_and_the_weight_of_the_metric(learner, dtype, s
     assert classifier.X_fit_.dtype == dtype
 
 
-def test_a_pickle_classifies_alike_and_the_metric_given_is_left_alone(split_wine):
-    X, X_test, y, _ = split_wine
-    learner = LMNN()
-    classifier = EnergyClassifier(learner).fit(X, y)
-    assert not hasattr(learner, "components_")
-    restored = pickle.loads(pickle.dumps(classifier))
-    assert restored.estimator_.solution_.problem is None
-    np.testing.assert_array_equal(restored.energies(X_test), classifier.energies(X_test))
-
-
 def test_examples_held_back_are_left_out(split_wine):
     X, X_test, y, y_test = split_wine
     classifier = EnergyClassifier(LMNN(early_stopping=True, tol=1e-2, random_state=0)).fit(X, y)

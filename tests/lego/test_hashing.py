@@ -34,24 +34,11 @@ def bits(index, X, center, seed=0):
     return (X - center) @ planes.T > 0
 
 
-@pytest.mark.parametrize("offset", [1e8, 1.7e9, 1e12])
-def test_a_search_of_all_is_exact_where_features_have_offsets(rng, offset):
-    X, G = np.floor(100 * points(rng)), np.eye(D)  # whole numbers, whose differences are exact
-    metric_step = sm.MetricStep(np.eye(D)[0], np.eye(D)[1])  # a metric of whole numbers again
-    shift = offset * np.eye(D)[1]
-    index = sm.HashIndex(G, BITS, dtype=np.float64).add(X + shift).update(metric_step)
-    for q in np.floor(100 * points(rng, 20)):
-        ids, distances = index.query(q + shift, 9, share=1.0)
-        order, wanted = brute_force(X, metric_step.apply(G), q, 9)
-        assert (ids == order).all()
-        assert (distances == wanted).all()
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("unit", [2.0**-100, 1.0, 2.0**100])
 def test_images_leave_no_nearest_example_out_at_rest_or_in_motion(rng, dtype, unit):
     """Whole numbers far from the origin, many of them equal, in any unit: images are coarse, and differences exact."""
-    X = np.repeat(rng.integers(0, 12, size=(300, D)), 2, axis=0) + 2.0**20
+    X = np.repeat(rng.integers(0, 12, size=(300, D)), 2, axis=0) + (2.0**20 if dtype == "float32" else 2.0**40)
     G = rng.integers(-(2**16), 2**16, size=(R, D))
     index = sm.HashIndex(G / unit, BITS, dtype=dtype).add(X[:500] * unit)
     index.add(X[500:] * unit)
@@ -83,13 +70,6 @@ def test_a_feature_too_small_for_its_type_is_refused_where_it_matters(rng):
     index.update(sm.MetricStep(np.eye(D)[0], 1e40 * np.eye(D)[-1]))
     with pytest.raises(ValueError, match=f"feature {D - 1} minus its center"):
         index.query(X[0] * units, 3)
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_keys_do_not_depend_on_the_unit_of_the_metric(rng, scale):
-    X, G = points(rng), rng.normal(size=(R, D))
-    plain, scaled = sm.HashIndex(G, BITS).add(X), sm.HashIndex(G * scale, BITS).add(X)
-    assert (plain.keys() == scaled.keys()).mean() > 0.999
 
 
 @pytest.mark.parametrize("n_bits", [9, 64, 70])

@@ -1,9 +1,7 @@
 """Proven bounds against exact rational arithmetic and balls; the PSD cone by the axioms of its projection."""
 
-import ast
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,19 +254,6 @@ def test_divergences_from_a_prior_and_determinants_relative_to_it(identity, rng)
 
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-# numba gives the code behind these one name each, or one for several of them, whatever they were asked to do.
-VARIANTS = {"sort", "argsort", "partition", "argpartition", "searchsorted"}
-VARIANTS |= {"digitize", "median", "quantile", "percentile"}
-
-
-@pytest.mark.parametrize("file", sorted(Path(sdpmetric.__file__).parent.rglob("*loops.py")), ids=lambda file: file.stem)
-def test_no_variants_that_two_processes_could_mix_up_in_their_caches(file):
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.FunctionDef) and any("loop" in ast.unparse(d) for d in node.decorator_list):
-            called = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
-            assert not called & VARIANTS, f"{file.name}: {node.name}"
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")

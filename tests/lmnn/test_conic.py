@@ -9,8 +9,8 @@ import sdpmetric as sm
 from sdpmetric import bound
 from sdpmetric.core.status import Status
 from sdpmetric.lmnn.problem import LMNNProblem
-from sdpmetric.lmnn.solvers import conic, reduced_program
-from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions, state
+from sdpmetric.lmnn.solvers import reduced_program
+from sdpmetric.lmnn.solvers.reduced_program import ReductionOptions
 from sdpmetric.lmnn.written import metric_names
 from sdpmetric.programs import named, to_cvxpy
 
@@ -103,21 +103,6 @@ def test_constraints_of_ones_own_are_kept_and_the_optimum_is_that_of_all_triplet
     assert max(np.max(constraint.violation()) for constraint in FURTHER[name](M)) <= 1e-9
     if name == "inactive":
         assert solution.objective == pytest.approx(sm.solve(problem, tol=1e-7).objective, rel=1e-5)
-
-
-def test_few_triplets_have_a_row_beside_constraints_of_ones_own(monkeypatch):
-    rows = []
-
-    def counted(problem, triplets):
-        rows.append(len(triplets))
-        return state(problem, triplets=triplets)
-
-    monkeypatch.setattr(conic, "state", counted)
-    X, y = sm.datasets.load("wine")
-    problem = LMNNProblem.from_labels(sm.datasets.standardize(X)[::2], y[::2], 1)
-    solution = sm.solve(problem, "conic", tol=1e-5, constraints=lambda M: [cp.trace(M) <= 1])
-    assert solution.status.ok
-    assert rows[-1] < problem.source.size / 5
 
 
 def test_metrics_that_have_to_be_equal_are_one():

@@ -17,7 +17,7 @@ from sdpmetric.datasets import reduce
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks
 from sdpmetric.linalg.search import Stop
-from sdpmetric.lmnn.solvers import factored, refinement, working_set
+from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection
 from sdpmetric.lmnn.solvers.working_set import MovableTriplets
@@ -246,23 +246,6 @@ def test_multipliers_without_room_stay():
     movable = MovableTriplets(np.eye(3), Blocks.one(3), (anchor, impostor), (anchor, target), np.ones(1), np.ones(1))
     movable.set_face(np.eye(3)[None])
     assert not movable.least_change(np.eye(3)[None]).any()
-
-
-def test_the_least_change_is_the_same_by_the_matrix_of_its_map_and_by_products_with_it(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, (i, j, l) = (
-        rng.normal(size=(30, 4)),
-        rng.permuted(np.tile(np.arange(30, dtype=np.int32), (60, 1)), axis=1)[:, :3].T,
-    )
-    movable = MovableTriplets(X, Blocks.one(30), (i, l), (i, j), rng.uniform(0.1, 0.9, 60), np.ones(60))
-    movable.set_face(np.linalg.qr(rng.normal(size=(4, 3)))[0][None])
-    E = np.diag([0.3, 0.2, -0.1])[None]
-    directly = refinement._least_change(movable, E, 0.0)
-    assert movable.curvature(directly) == pytest.approx(E, abs=1e-4)
-    monkeypatch.setattr(working_set, "DENSE_WORK", 0)
-    assert refinement._least_change(movable, E, 0.0) == pytest.approx(
-        directly, rel=0.05, abs=1e-3 * np.abs(directly).max()
-    )
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.01])

@@ -58,14 +58,9 @@ def test_chsh_and_theta_in_rational_numbers(programs):
         assert Fraction(bound.lower_bound) ** 2 <= square <= Fraction(bound.upper_bound) ** 2
 
 
-def diagonal():
-    x = cp.Variable(3, name="x")
-    return x, cp.Problem(cp.Minimize(cp.sum(x)), [x >= 1, cp.norm(x) <= 9])
-
-
 def test_what_an_interval_says():
-    x, problem = diagonal()
-    bound = sm.bound(problem)
+    x = cp.Variable(3, name="x")
+    bound = sm.bound(cp.Problem(cp.Minimize(cp.sum(x)), [x >= 1, cp.norm(x) <= 9]))
     assert bound.lower_bound <= 3 <= bound.upper_bound
     assert np.allclose(bound.point["x"], 1.0, atol=1e-6)
     assert x.value is None

@@ -214,8 +214,10 @@ def test_bounds_near_a_definite_metric_count_the_errors_of_long_differences():
 def test_tiny_weights_are_as_good_as_others_and_no_warning_leaves(domain, loss):
     X, rows = np.random.default_rng(1).normal(size=(12, 3)), different(np.random.default_rng(2), 8, 3, 12)
     for prior in (terms.Frobenius(), terms.Trace(), terms.LogDet()):
-        light = 1e-110 * terms.TripletHinge(rows, loss=loss) + 1e-110 * prior
-        assert sm.solve(sm.MetricProblem(X, light, **domain)).status is sm.Status.OPTIMAL
+        total = terms.TripletHinge(rows, loss=loss) + prior
+        light, plain = (sm.solve(sm.MetricProblem(X, scale * total, **domain), tol=1e-4) for scale in (1e-110, 1.0))
+        assert light.status is plain.status is sm.Status.OPTIMAL
+        assert 1e110 * light.objective == pytest.approx(plain.objective, rel=1e-4)
     light = 1e-110 * terms.TripletHinge(rows, loss=loss) + 1e-110 * terms.Frobenius()
     lightest = sm.solve(sm.MetricProblem(X, 1e-9 * light, **domain), "factored")
     assert lightest.lower_bound <= lightest.objective

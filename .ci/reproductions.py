@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import oracles
 import pytest
 
-REPRODUCTIONS = Path(__file__).parents[2] / "examples" / "reproductions"
+ROOT = Path(__file__).parents[1]
+REPRODUCTIONS = ROOT / "examples" / "reproductions"
+sys.path.insert(0, str(ROOT / "tests"))
+oracles = importlib.import_module("oracles")
 SMALL = "--digits digits --rows 300 --test-rows 200 --components 20"
 at_length = partial(pytest.param, marks=pytest.mark.slow)
 
