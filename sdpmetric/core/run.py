@@ -225,34 +225,41 @@ class Run:
         return answer
 
     def _certified(self, step: Step) -> Step:
-        """Return a step with the certificate of its point in the data's dtype and the best lower bound."""
-        if self.stream and step.certificate is not None:  # of the stream; only its learner knows it
+        """Return a step with the certificate of its point in the data's dtype, by the best multipliers so far."""
+        own = step.certificate
+        if self.stream and own is not None:  # only the learner of a stream knows it
             return step
-        is_proven = step.certificate is not None and step.certificate.proves_optimal(self.tol)
+        is_proven = own is not None and own.proves_optimal(self.tol)
         bound = step if is_proven or self.tightest is None else self.tightest
         components = np.asarray(in_dtype(step.components, self.problem.X.dtype), dtype=np.float64)
-        certificate, multipliers = step.certificate, bound.multipliers
-        if step is not bound or certificate is None or not np.array_equal(components, step.components):
-            dual = None if multipliers is None else multipliers()
-            certificate, multipliers = self._certificate(components, dual), None if dual is None else lambda: dual
-        for before in (step, bound):  # a bound that the problem proved at another point holds for this one too
-            if before.certificate is not None and before.certificate.lower_bound > certificate.lower_bound:
-                certificate = replace(certificate, lower_bound=before.certificate.lower_bound)
-        if step.certificate is not None:  # the solver's program, and whose lower bound this is
-            certificate = certificate.with_origin(step.certificate)
-        elif self.relaxed and isinstance(certificate, DualityCertificate):
-            certificate = RelaxationCertificate.of(certificate)
+        if own is not None and bound is step and np.array_equal(components, step.components):
+            certificate, multipliers = own, step.multipliers
+        else:
+            dual = None if bound.multipliers is None else bound.multipliers()
+            certificate = self._certificate(components, dual, own, bound.certificate)
+            multipliers = None if dual is None else lambda: dual
         certified = Step.of_certificate(components, certificate, step_size=step.step_size)
         return replace(certified, multipliers=multipliers, extras=step.extras, score=step.score)
 
-    def _certificate(self, components: FloatArray, dual: Multipliers | None) -> Certificate:
+    def _certificate(
+        self, components: FloatArray, dual: Multipliers | None, own: Certificate | None, other: Certificate | None
+    ) -> Certificate:
+        """Certify a point; `own` is its certificate before rounding, `other` the certificate of another point."""
         try:
-            return self.problem.certify(components, dual=dual)
+            certificate = self.problem.certify(components, dual=dual)
         except BREAKDOWNS as error:
             raise ValueError(
                 f"the point found cannot be certified, as its numbers are too large or too small ({error}); scale the "
                 "features, for example to [0, 1], and choose weights nearer to 1."
             ) from error
+        # A lower bound that the problem has proven at one point holds for all.
+        bounds = [known.lower_bound for known in (certificate, own, other) if known is not None]
+        certificate = replace(certificate, lower_bound=max(bounds))
+        if own is not None:  # of the solver's program
+            return certificate.with_origin(own)
+        if self.relaxed and isinstance(certificate, DualityCertificate):
+            return RelaxationCertificate.of(certificate)
+        return certificate
 
 
 def check_calls(callback: Callback | None, score: Score | None, patience: int | None) -> None:
