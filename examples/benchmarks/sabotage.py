@@ -36,7 +36,8 @@ from damage import damaged, restructured
 import sdpmetric as sm
 from sdpmetric import datasets
 from sdpmetric.cli import app
-from sdpmetric.cli.inputs import Dialect, read_table
+from sdpmetric.cli.inputs import read_table
+from sdpmetric.cli.options import ProblemOptions
 
 PART = 250
 SECONDS = 20  # for one file at most
@@ -133,7 +134,7 @@ def use_data(path):
     if path.suffix == ".npz":
         X, _ = datasets.load(path)
     else:
-        X = read_table(path, Dialect(label="kind")).X
+        X = read_table(path, ProblemOptions(label="kind")).X
     sm.LMNNProblem.from_labels(X, np.arange(len(X)) % 3, 2)
 
 

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
@@ -254,14 +254,7 @@ def demo(
     out.finish(proven)
 
 
-def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
     note(f"Warning: {message}")
 
 

@@ -57,43 +57,27 @@ class Table:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dialect:
-    """Which columns of a CSV file are read, and how its cells are written."""
-
-    label: str | None = None
-    columns: Sequence[str] = ()
-    drop: Sequence[str] = ()
-    delimiter: str | None = None
-    decimal: str = "."
-    thousands: str | None = None
-    skip_missing: bool = False
-
-    def __post_init__(self) -> None:
-        if self.delimiter is not None and len(WORDS.get(self.delimiter, self.delimiter)) != 1:
-            raise ValueError(f"--delimiter must be one character or 'tab', got {self.delimiter!r}.")
-        check_choice("--decimal", self.decimal, (".", ","))
-        if self.thousands is not None and (len(self.thousands) != 1 or self.thousands == self.decimal):
-            raise ValueError(
-                f"--thousands must be one character that is not the decimal point, got {self.thousands!r}."
-            )
-        if self.columns and self.drop:
-            raise ValueError("pass --columns to take or --drop to leave out, not both.")
-
-
-def read_table(path: Path, dialect: Dialect) -> Table:
+def read_table(path: Path, table: ProblemOptions) -> Table:
     """Read the features and labels of a CSV file, or say in a sentence what is wrong with it."""
     import pandas as pd
 
-    options: dict[str, object] = {"decimal": dialect.decimal}
+    if table.delimiter is not None and len(WORDS.get(table.delimiter, table.delimiter)) != 1:
+        raise ValueError(f"--delimiter must be one character or 'tab', got {table.delimiter!r}.")
+    check_choice("--decimal", table.decimal, (".", ","))
+    if table.thousands is not None and (len(table.thousands) != 1 or table.thousands == table.decimal):
+        raise ValueError(f"--thousands must be one character that is not the decimal point, got {table.thousands!r}.")
+    if table.columns and table.drop:
+        raise ValueError("pass --columns to take or --drop to leave out, not both.")
+
+    options: dict[str, object] = {"decimal": table.decimal}
     if int(pd.__version__.split(".")[0]) < 3:  # later versions always read the nearest float
         options["float_precision"] = "round_trip"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # of cells that pandas would drop
-            lines, delimiter, names = _header(path, dialect)
-            label = _place_of_labels(path, names, dialect)
-            options["dtype"] = {label: str} if dialect.thousands is None else str
+            lines, delimiter, names = _header(path, table)
+            label = _place_of_labels(path, names, table)
+            options["dtype"] = {label: str} if table.thousands is None else str
             rows = {"header": 0, "names": range(len(names)), "index_col": False, "skiprows": lines}
             frame = pd.read_csv(path, sep=delimiter, **rows, **options, **COMMON)
     except pd.errors.EmptyDataError as error:
@@ -107,16 +91,16 @@ def read_table(path: Path, dialect: Dialect) -> Table:
         raise ValueError(f"{path} is not UTF-8 text; save it with that encoding.") from error
     if frame.empty:
         raise ValueError(f"{path} has a header line but no rows.")
-    return _labeled(frame, names, label, path, dialect)
+    return _labeled(frame, names, label, path, table)
 
 
-def _header(path: Path, dialect: Dialect) -> tuple[int, str, list[str]]:
+def _header(path: Path, table: ProblemOptions) -> tuple[int, str, list[str]]:
     """Return the number of lines before the header, the delimiter, and the names of the columns."""
     import pandas as pd
 
     with path.open(encoding="utf-8-sig") as file:
         first = file.readline().strip().strip('"')
-    is_hint, delimiter = first.lower().startswith("sep=") and len(first) <= 5, dialect.delimiter  # hint of Excel
+    is_hint, delimiter = first.lower().startswith("sep=") and len(first) <= 5, table.delimiter  # hint of Excel
     if is_hint and delimiter is None:
         delimiter = first[4:] or "\t"
     candidates = DELIMITERS if delimiter is None else (WORDS.get(delimiter, delimiter),)
@@ -125,35 +109,36 @@ def _header(path: Path, dialect: Dialect) -> tuple[int, str, list[str]]:
     for mark in candidates:
         cells = pd.read_csv(path, sep=mark, **rows, **COMMON | {"na_values": None}).iloc[0]
         headers[mark] = [str(name).strip() for name in cells]
-    best = max(candidates, key=lambda mark: (dialect.label in headers[mark], len(headers[mark])))
+    best = max(candidates, key=lambda mark: (table.label in headers[mark], len(headers[mark])))
     return int(is_hint), best, headers[best]
 
 
-def _place_of_labels(path: Path, names: Sequence[str], dialect: Dialect) -> int:
+def _place_of_labels(path: Path, names: Sequence[str], table: ProblemOptions) -> int:
     """Refuse repeated and unknown names of columns; return the position of the labels."""
     columns = ", ".join(printable(name) for name in names[:20] if name) + (", .." if len(names) > 20 else "")
     if repeated := next((name for name, count in Counter(names).items() if name and count > 1), None):
         raise ValueError(f"{path} has more than one column {printable(repeated)!r}; rename one of them.")
-    if dialect.label is None and sum(map(_is_number, names)) >= max(1, len(names) - 1):
+    if table.label is None and sum(map(_is_number, names)) >= max(1, len(names) - 1):
         raise ValueError(f"the first line of {path} holds data, {columns}; give it a header of column names.")
-    if dialect.label is None:
+    if table.label is None:
         raise ValueError(f"name the column of {path} that holds the labels (--label); it has {columns}.")
-    for name in (dialect.label, *dialect.columns, *dialect.drop):
+    for name in (table.label, *_names(table.columns), *_names(table.drop)):
         if not name or name not in names:
             raise ValueError(f"{path} has no column {name!r}{like(name, names)}; its columns are {columns}.")
-    if dialect.label in dialect.columns:
-        raise ValueError(f"column {dialect.label!r} holds the labels of {path}; take other columns as features.")
-    return names.index(dialect.label)
+    if table.label in _names(table.columns):
+        raise ValueError(f"column {table.label!r} holds the labels of {path}; take other columns as features.")
+    return names.index(table.label)
 
 
-def _labeled(frame: pd.DataFrame, names: Sequence[str], label: int, path: Path, dialect: Dialect) -> Table:
+def _labeled(frame: pd.DataFrame, names: Sequence[str], label: int, path: Path, table: ProblemOptions) -> Table:
     """Take features and labels from the cells of a file."""
     import pandas as pd
 
     remarks = []
-    features = [names.index(name) for name in dialect.columns]
+    features = [names.index(name) for name in _names(table.columns)]
     if not features:
-        columns = [k for k, name in enumerate(names) if k != label and name not in dialect.drop]
+        unwanted = _names(table.drop)
+        columns = [k for k, name in enumerate(names) if k != label and name not in unwanted]
         features = [k for k in columns if names[k] or not frame[k].isna().all()]
     for k in [k for k in features if not names[k]]:
         if not _counts_rows(frame[k]):
@@ -161,10 +146,10 @@ def _labeled(frame: pd.DataFrame, names: Sequence[str], label: int, path: Path, 
         features.remove(k)
         remarks.append("The column without a name numbers the rows; it is left out.")
     if not features:
-        raise ValueError(f"{path} has the label column {dialect.label!r} only; expected at least one feature.")
+        raise ValueError(f"{path} has the label column {table.label!r} only; expected at least one feature.")
     missing = frame[[*features, label]].isna()
     if n_missing := int(missing.any(axis=1).sum()):
-        if not dialect.skip_missing or n_missing == len(frame):
+        if not table.skip_missing or n_missing == len(frame):
             row, k = np.argwhere(missing.to_numpy())[0]
             raise ValueError(
                 f"row {row + 1} of {path}, column {names[missing.columns[k]]!r}, is missing; {n_missing:,} of "
@@ -172,7 +157,7 @@ def _labeled(frame: pd.DataFrame, names: Sequence[str], label: int, path: Path, 
             )
         frame = frame[~missing.any(axis=1)]
         remarks.append(f"{n_missing:,} of {len(frame) + n_missing:,} rows with missing cells are left out.")
-    numbers = {names[k]: _numbers(frame[k], names[k], path, dialect) for k in features}
+    numbers = {names[k]: _numbers(frame[k], names[k], path, table) for k in features}
     try:
         X = check_data(pd.DataFrame(numbers))
     except ValueError as error:
@@ -185,13 +170,13 @@ def _counts_rows(column: pd.Series[object]) -> bool:
     return any((column.astype(str) == [str(k + first) for k in range(len(column))]).all() for first in (0, 1))
 
 
-def _numbers(column: pd.Series[object], name: str, path: Path, dialect: Dialect) -> pd.Series[object]:
+def _numbers(column: pd.Series[object], name: str, path: Path, table: ProblemOptions) -> pd.Series[object]:
     """Read text that groups digits by thousands, if asked to; refuse all other text, and say how it might be meant."""
     if column.dtype.kind in "iu" and (column.max() > 2**53 or column.min() < -(2**53)):
         raise ValueError(f"column {name!r} of {path} holds whole numbers above 2^53, which float64 changes; --drop it.")
     if column.dtype.kind in "biuf":
         return column
-    point, mark = dialect.decimal, dialect.thousands
+    point, mark = table.decimal, table.thousands
     text = column.astype(str).str.strip()
     if mark is not None:
         odd = text[~(text.str.fullmatch(_grouped(mark, point)) | text.str.replace(point, ".").map(_is_number))]
@@ -297,16 +282,7 @@ def load(data: str, options: ProblemOptions) -> Table:
         raise FileNotFoundError(f"there is no file {path}.")
     if path.suffix.lower() == ".npz":
         return Table(*datasets.load(path))
-    dialect = Dialect(
-        label=options.label,
-        columns=_names(options.columns),
-        drop=_names(options.drop),
-        delimiter=options.delimiter,
-        decimal=options.decimal,
-        thousands=options.thousands,
-        skip_missing=options.skip_missing,
-    )
-    return read_table(path, dialect)
+    return read_table(path, options)
 
 
 def _names(values: list[str] | None) -> list[str]:

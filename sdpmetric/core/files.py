@@ -15,13 +15,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+
+from sdpmetric.engine.threads import memory_size
 
 if TYPE_CHECKING:
     from sdpmetric.core.certificate import Multipliers
@@ -32,7 +33,6 @@ Arrays = dict[str, NDArray[np.generic]]
 DAMAGED = (ValueError, OSError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error, MemoryError)
 # Errors of code with an unexpected value, besides ValueError and TypeError, which are sentences here.
 FOREIGN = (AttributeError, LookupError, ArithmeticError, MemoryError, RecursionError)
-CHUNK = 1 << 24
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -145,10 +145,10 @@ def read_npz(path: str | Path) -> Arrays:
             for info in members:
                 with archive.open(info) as stream:
                     arrays[info.filename.removesuffix(".npy")] = _array(stream, info)
-    except _Objects as error:
+    except TypeError as error:
         raise ValueError(
-            f"the array {str(error)!r} of {path} holds Python objects or records, and objects are not loaded since "
-            "they can run code; save it as numbers or strings."
+            f"the array {error} of {path} holds Python objects or records, and objects are not loaded since they can "
+            "run code; save it as numbers or strings."
         ) from None
     except zipfile.BadZipFile as error:
         if not arrays and not zipfile.is_zipfile(path):
@@ -160,33 +160,20 @@ def read_npz(path: str | Path) -> Arrays:
     return arrays
 
 
-class _Objects(Exception):
-    """The name of an array that is none of numbers or text."""
-
-
 def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
     """Refuse members that cannot be as large as they say, by the size of the file."""
     if len({info.filename for info in members}) < len(members):
         raise ValueError("two arrays have one name")
     for info in members:
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{info.filename} is compressed in a way that NPZ files are not")
         # A byte of a deflated stream makes at most 1,040.
         if info.compress_size > size or info.file_size > 1040 * (info.compress_size + 1):
             raise ValueError(f"{info.filename} says that it has {info.file_size:,} bytes, in a file of {size:,}")
-    if (total := sum(info.file_size for info in members)) > _memory():
+    if (total := sum(info.file_size for info in members)) > memory_size():
         raise ValueError(f"its arrays have {total:,} bytes, more than the memory of this machine")
 
 
-def _memory() -> float:
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return math.inf
-
-
 def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
-    """Read one array of exactly the bytes that its header says, without allocating before."""
+    """Read one array of exactly the bytes that its header says; raise a TypeError for one of Python objects."""
     name = info.filename.removesuffix(".npy")
     try:
         read_header = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
@@ -196,18 +183,14 @@ def _array(stream: IO[bytes], info: zipfile.ZipInfo) -> NDArray[np.generic]:
     if min(shape, default=0) < 0:
         raise ValueError(f"the header of {name} is not that of an array, of shape {shape}")
     if dtype.hasobject or dtype.kind == "V":
-        raise _Objects(name)
+        raise TypeError(repr(name))
     n_bytes = math.prod(shape) * dtype.itemsize
     if dtype.itemsize == 0 or n_bytes != info.file_size - stream.tell():
         raise ValueError(f"the header of {name} says {n_bytes:,} bytes; it has {info.file_size - stream.tell():,}")
-    raw = np.empty(n_bytes, np.uint8)
-    n_read = 0
-    while chunk := stream.read(CHUNK):
-        raw[n_read : n_read + len(chunk)] = np.frombuffer(chunk, np.uint8)
-        n_read += len(chunk)
-    if n_read != n_bytes:
+    raw = stream.read()
+    if len(raw) != n_bytes:
         raise ValueError(f"{name} ends early")
-    flat = raw.view(dtype).astype(dtype.newbyteorder("="), copy=False)
+    flat = np.frombuffer(raw, dtype).astype(dtype.newbyteorder("="))
     if dtype.kind == "U" and flat.view(np.uint32).max(initial=0) > sys.maxunicode:
         raise ValueError(f"{name} has invalid characters")
     return flat.reshape(shape, order="F" if is_fortran else "C")
@@ -228,57 +211,30 @@ JSON_KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class ArraySpec:
-    """Requirements for an array of a file."""
+def check_arrays(arrays: Mapping[str, NDArray[np.generic]], schema: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse arrays that are not what a schema says: their possible types, and then their possible shapes.
 
-    types: str  # Types it may have, as in ``numpy.dtype.str`` without the byte order, or kinds of types
-    shapes: tuple[str, ...] = ("",)  # Shapes it may have, each the names of its sizes, or numbers
-    finite: bool = True  # Whether its numbers must be finite
-    optional: bool = False  # Whether it may be missing
-
-
-TEXT = ArraySpec("U")
-
-
-def check_arrays(arrays: Mapping[str, NDArray[np.generic]], schema: Mapping[str, ArraySpec]) -> dict[str, int]:
-    """Refuse arrays that are not what a schema says; returns the sizes by their names."""
-    needed = [name for name, spec in schema.items() if "*" not in name and not spec.optional]
-    if missing := sorted(set(needed) - set(arrays)):
-        raise ValueError(f"it lacks {', '.join(missing)}.")
+    A type is that of ``numpy.dtype.str`` without the byte order. A shape names its sizes, which agree if their names
+    do, or are numbers.
+    """
     sizes: dict[str, int] = {}
-    for pattern, spec in schema.items():
-        names = [name for name in arrays if next((p for p in schema if fnmatchcase(name, p)), None) == pattern]
-        for name in names:
-            _check_array(name, arrays[name], spec, sizes)
-    return sizes
-
-
-def _check_array(name: str, array: NDArray[np.generic], spec: ArraySpec, sizes: dict[str, int]) -> None:
-    code = array.dtype.str.lstrip("<>=|")
-    if not any(code == sizes_in_words or code[0] == sizes_in_words for sizes_in_words in spec.types.split()):
-        raise ValueError(f"{name} has the type {array.dtype}.")
-    for shape in spec.shapes:
-        named = shape.split()
-        candidate_sizes = dict(sizes)
-        if len(named) == array.ndim and all(
-            size == (int(key) if key.isdigit() else candidate_sizes.setdefault(key, size))
-            for key, size in zip(named, array.shape, strict=True)
-        ):
-            sizes |= candidate_sizes
-            break
-    else:
-        sizes_in_words = ", ".join(f"{key} = {size}" for key, size in sizes.items())
-        wanted = " or ".join(f"({', '.join(shape.split())})" for shape in spec.shapes)
-        raise ValueError(
-            f"{name} has shape {array.shape}, not {wanted}{f' with {sizes_in_words}' if sizes_in_words else ''}."
-        )
-    if spec.finite and array.dtype.kind in "fc" and not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity.")
+    for name, (types, *shapes) in schema.items():
+        if name not in arrays:
+            continue
+        array = arrays[name]
+        if array.dtype.str[1:] not in types.split():
+            raise ValueError(f"{name} has the type {array.dtype}.")
+        for shape in map(str.split, shapes):
+            if len(shape) == array.ndim and all(
+                size == (int(key) if key.isdigit() else sizes.setdefault(key, size))
+                for key, size in zip(shape, array.shape, strict=True)
+            ):
+                break
+        else:
+            raise ValueError(f"{name} has shape {array.shape}, not {' or '.join(f'({shape})' for shape in shapes)}.")
 
 
 def read_json(arrays: Mapping[str, NDArray[np.generic]], name: str) -> dict[str, object]:
-    check_arrays(arrays, {name: TEXT})
     try:
         values = json.loads(str(arrays[name]))
     except (ValueError, RecursionError) as error:

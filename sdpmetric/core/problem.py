@@ -181,12 +181,7 @@ class Problem(ABC):
         with np.errstate(over="ignore"):
             L, _ = self.check_point(np.asarray(components), None)
             length = float((np.abs(L) @ self._ranges).max(initial=0.0))
-        low, high = validation.RANGES.smallest, validation.RANGES.largest
-        if length and not low <= length <= high:
-            raise ValueError(
-                f"components put examples up to {length:.3g} apart; it must be 0 or between {low:g} and {high:g}, so "
-                "that fourth powers of distances are floats: scale them."
-            )
+        validation.check_range("components put examples apart by up to", length)
         return L
 
     def check_size(self, components: ArrayLike | None, metric: ArrayLike | None) -> None:

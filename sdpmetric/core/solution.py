@@ -24,7 +24,6 @@ from sdpmetric.core.certificate import (
     RelaxationCertificate,
 )
 from sdpmetric.core.files import (
-    ArraySpec,
     Provable,
     check_arrays,
     check_values,
@@ -386,12 +385,15 @@ ENDED = (
 )
 # Columns of the trace that hold whole numbers.
 INTEGER_COLUMNS = frozenset(f.name for f in fields(TraceRow) if f.type in ("int", "Stop"))
+# Of arrays of the file: possible types, and then possible shapes.
 ARRAYS = {
-    "components": ArraySpec("f4 f8", ("r d", "c r d")),
-    "dual_triplets": ArraySpec("i4", ("t 3",), optional=True),
-    "dual_values": ArraySpec("f4 f8", ("t", "t u"), optional=True),
-    **{f"trace_{f.name}": ArraySpec("f8", ("s",), finite=f.name in INTEGER_COLUMNS) for f in fields(TraceRow)},
+    "components": ("f4 f8", "r d", "c r d"),
+    "dual_triplets": ("i4", "t 3"),
+    "dual_values": ("f4 f8", "t", "t u"),
+    **{f"trace_{f.name}": ("f8", "s") for f in fields(TraceRow)},
 }
+OPTIONAL = ("dual_triplets", "dual_values")
+FINITE = ("components", "dual_values", *(f"trace_{name}" for name in INTEGER_COLUMNS))
 TEXT_SCHEMA = {
     "format": "int",
     "certificate": "dict",
@@ -412,7 +414,12 @@ def _printable(value: object) -> object:
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[np.generic]]) -> dict[str, object]:
+    if missing := sorted(set(ARRAYS) - set(OPTIONAL) - set(arrays)):
+        raise ValueError(f"it lacks {', '.join(missing)}.")
     check_arrays(arrays, ARRAYS)
+    for name in FINITE:
+        if not np.isfinite(arrays.get(name, 0.0)).all():
+            raise ValueError(f"{name} contains NaN or infinity.")
     if "dual_triplets" in arrays and ("dual_values" not in arrays or arrays["dual_values"].ndim != 1):
         raise ValueError("dual_values does not hold one number for each of dual_triplets.")
     values = read_json(arrays, "about")

@@ -126,11 +126,7 @@ class Trace:
 
     def __str__(self) -> str:
         columns = self._known_columns
-        rows = [[text.cell(value) for value in row.cells(columns)] for row in self]
-        table = [[name.replace("_", " ") for name in columns], *rows]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ("  ".join(f"{value:>{width}}" for value, width in zip(row, widths, strict=True)) for row in table)
-        return "\n".join(line.rstrip() for line in lines)
+        return text.plain([name.replace("_", " ") for name in columns], [row.cells(columns) for row in self])
 
     @property
     def _known_columns(self) -> list[str]:

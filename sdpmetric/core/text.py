@@ -60,3 +60,11 @@ def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]])
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row) + "</tr>" for row in rows)
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def plain(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows below a head, in columns as wide as their cells; numbers are to the right."""
+    lines = [list(head), *([cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ("  ".join(f"{value:>{width}}" for value, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join(line.rstrip() for line in padded)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from numbers import Rational
-from typing import Protocol, TypeGuard, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -110,44 +110,37 @@ def check_differences(name: str, rows: NDArray[np.floating]) -> None:
         )
 
 
-def check_images(Z: NDArray[np.floating]) -> None:
-    """Raise an error for images of examples under a metric with distances out of range."""
-    size = float(np.abs(Z).max(initial=0.0))
-    if size and not RANGES.smallest <= size <= RANGES.largest:
-        raise ValueError(
-            f"under the metric, examples have coordinates up to {size:.3g}; these must be 0 or between "
-            f"{RANGES.smallest:g} and {RANGES.largest:g} so that fourth powers of distances are floats: scale them."
-        )
+def check_range(
+    words: str,
+    size: float,
+    low: float = RANGES.smallest,
+    high: float = RANGES.largest,
+    reason: str = " so that fourth powers of distances are floats: scale them",
+) -> None:
+    """Refuse a size that is neither 0 nor in a range; `words` end with the verb before the size."""
+    if size and not low <= size <= high:
+        raise ValueError(f"{words} {size:.3g}; it must be 0 or between {low:g} and {high:g}{reason}.")
 
 
 def check_weight(name: str, value: float) -> float:
     """The weight of a term: 0 or in range, the same in float64."""
     number = check_number(name, value, 0.0)
-    if number and not RANGES.smallest_weight <= number <= RANGES.largest_weight:
-        raise ValueError(
-            f"{name} is {number:.3g}, and must be 0 or between {RANGES.smallest_weight:g} and "
-            f"{RANGES.largest_weight:g}: scale the features and the weights."
-        )
+    low, high = RANGES.smallest_weight, RANGES.largest_weight
+    check_range(f"{name} is", number, low, high, ": scale the features and the weights")
     return number
 
 
 def check_share(name: str, value: float) -> float:
     """A weight between 0 and 1 that is 0 or in range."""
     number = check_number(name, value, 0.0, 1.0)
-    if 0.0 < number < RANGES.smallest:
-        raise ValueError(f"{name} is {number:.3g}, and must be 0 or between {RANGES.smallest:g} and 1.")
+    check_range(f"{name} is", number, high=1.0, reason="")
     return number
 
 
 def check_prior(name: str, matrix: FloatArray) -> FloatArray:
     """Refuse a prior under which units of the features have a length out of range."""
     size = float(np.abs(matrix).max(initial=0.0))
-    low, high = RANGES.smallest**2, RANGES.largest**2
-    if size and not low <= size <= high:
-        raise ValueError(
-            f"the largest entry of {name} is {size:.3g}, and must be 0 or between {low:g} and {high:g} so that fourth "
-            "powers of distances are floats: scale the features and the prior."
-        )
+    check_range(f"the largest entry of {name} is", size, RANGES.smallest**2, RANGES.largest**2)
     return matrix
 
 
@@ -181,11 +174,14 @@ def check_names(name: str, labels: NDArray[np.generic]) -> None:
     """Raise an error for labels that are missing or cannot be sorted."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"{name} contains NaN or infinity; {UNLABELED}")
-    if labels.dtype.kind in "mM" and np.isnat(labels).any():
-        raise ValueError(f"{name} contains missing dates; {UNLABELED}")
+    if labels.dtype.kind in "mMO":
+        import pandas as pd
+
+        if pd.isna(labels).any():
+            raise ValueError(
+                f"{name} contains missing {'labels' if labels.dtype.kind == 'O' else 'dates'}; {UNLABELED}"
+            )
     if labels.dtype.kind == "O":
-        if any(_is_missing(label) for label in labels):
-            raise ValueError(f"{name} contains missing labels; {UNLABELED}")
         try:
             np.sort(labels)
         except TypeError as error:
@@ -422,12 +418,7 @@ def check_limit(name: str, value: float, meaning: str = "number") -> float:
 
 def check_entries(name: str, rows: ArrayLike, largest: float = RANGES.largest) -> None:
     """Refuse finite rows with an entry above `largest` in size."""
-    size = float(np.abs(rows).max(initial=0.0))
-    if size > largest:
-        raise ValueError(
-            f"{name} has an entry of size {size:.3g}, and at most {largest:.3g} is allowed so that fourth powers of "
-            "distances are floats: scale them, for example to [0, 1]."
-        )
+    check_range(f"{name} has an entry of size", float(np.abs(rows).max(initial=0.0)), 0.0, largest)
 
 
 def check_spread(X: NDArray[np.floating]) -> float:
@@ -496,11 +487,6 @@ def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
     return check_prior(name, A)
 
 
-def _is_missing(label: object) -> bool:
-    # NaN differs from itself, and pandas' NA does not answer.
-    return label is None or not isinstance(same := label == label, bool | np.bool_) or not same
-
-
 def real_array(name: str, values: ArrayLike | None) -> FloatArray:
     """A copy in float64 of a dense array of real numbers that float64 does not change."""
     numbers(name, values)
@@ -536,15 +522,6 @@ ADVICE = {
     "Complex": "take real and imaginary part as two columns",
     "": "make numbers of it, for example days since the first, in a ColumnTransformer, or drop it",
 }
-
-
-class Frame(Protocol):
-    """A pandas or polars frame."""
-
-    columns: Iterable[str]
-    dtypes: Iterable[object]
-
-    def __getitem__(self, names: list[str]) -> ArrayLike: ...
 
 
 def unmasked(name: str, values: GivenT) -> GivenT:
@@ -630,26 +607,26 @@ def _is_changed(value: object) -> bool:
 
 
 @contextmanager
-def columns_in_errors(X: ArrayLike, name: str = "X") -> Iterator[None]:
+def columns_in_errors(X: ArrayLike) -> Iterator[None]:
     """Let an error of a check of X name its columns, if X is a pandas or polars frame.
 
     Dates raise an error before, since arrays take them as numbers of nanoseconds.
     """
-    check_table(name, X)
+    check_table("X", X)
     if any(_is_date(dtype) for dtype in (X.dtypes if hasattr(X, "columns") and hasattr(X, "dtypes") else ())):
-        check_frame(X, name)
+        check_frame(X)
     try:
         yield
     except (TypeError, ValueError):
-        check_frame(X, name)
+        check_frame(X)
         raise
 
 
-def check_frame(X: ArrayLike, argument: str = "X") -> None:
+def check_frame(X: ArrayLike) -> None:
     """Refuse a pandas or polars frame with a column that is not of finite numbers; see `columns_in_errors`."""
     if not (hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "__getitem__")):
         return
-    frame, errors = cast(Frame, X), dict[str, str]()
+    frame, errors = cast(Any, X), dict[str, str]()
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         try:
             if _is_date(dtype):
@@ -661,7 +638,7 @@ def check_frame(X: ArrayLike, argument: str = "X") -> None:
         name, message = next(iter(errors.items()))
         advice = next(advice for cause, advice in ADVICE.items() if cause in message)
         more_columns = f" (and {len(errors) - 1} other columns)" if len(errors) > 1 else ""
-        raise ValueError(f"column {name!r} of {argument}: {message}; {advice}{more_columns}.")
+        raise ValueError(f"column {name!r} of X: {message}; {advice}{more_columns}.")
 
 
 def _is_date(dtype: object) -> bool:

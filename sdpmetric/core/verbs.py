@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,10 +31,6 @@ from sdpmetric.core.text import digits, scientific
 from sdpmetric.core.validation import check_limit
 from sdpmetric.engine import threads
 from sdpmetric.linalg.rigorous.directed import RIGORS
-
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.table import Table
 
 
 def path(
@@ -353,31 +349,12 @@ class Comparison:
         ]
 
     @property
-    def table(self) -> Table:
-        """The table alone, narrow enough for 80 columns; no cell is folded or cut, however narrow the terminal is."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-
-        table, rows = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)), self.rows()
-        for name, *cells in zip(self.COLUMNS, *rows, strict=True):
-            is_text = name in ("solver", "status")
-            table.add_column(name, justify="left" if is_text else "right", no_wrap=True, min_width=max(map(len, cells)))
-        for row in rows:
-            table.add_row(*row)
-        return table
-
-    def __rich__(self) -> Group:
-        from rich.console import Group
-
-        return Group(self.table, self.verdict)
+    def table(self) -> str:
+        """The table alone, narrow enough for 80 columns."""
+        return text.plain(self.COLUMNS, self.rows())
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=120, no_color=True, highlight=False)
-        with console.capture() as capture:
-            console.print(self.table)
-        return "\n".join(line.rstrip() for line in capture.get().splitlines()) + f"\n{self.verdict}"
+        return f"{self.table}\n{self.verdict}"
 
     def _repr_html_(self) -> str:
         return text.columns(self.verdict, self.COLUMNS, self.rows())

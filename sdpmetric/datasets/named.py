@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
-from sklearn.utils import Bunch
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
@@ -50,36 +50,31 @@ def concentric_circles(
     >>> len(datasets.concentric_circles())
     3
     """
-    _check(("n_circles", n_circles), ("n_points", n_points), radius=radius)
+    validation.check_integer("n_circles", n_circles)
+    validation.check_integer("n_points", n_points)
+    validation.check_number("radius", radius, 0.0)
     angle = np.tile(2 * np.pi * (np.arange(n_points) + 0.25) / n_points, n_circles)
     circle = np.repeat(np.arange(n_circles), n_points)
     X = (radius + circle)[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     return X, circle % 2, (angle % np.pi * 3 / np.pi).astype(np.int64)
 
 
-def concentric_rings(
-    n_rings: int = 5, n_points: int = 100, *, width: float = 0.1, noise: float = 8.0, random_state: int | None = None
-) -> tuple[FloatArray, Labels]:
-    """Return concentric rings in two features, one class each, and a third feature of noise.
+def concentric_rings(n_points: int = 100, *, random_state: int | None = None) -> tuple[FloatArray, Labels]:
+    """Return five concentric rings in two features, one class each, and a third feature of noise.
 
     After Fig. 2 of [GRHS2005], with other sizes. The noise has the largest variance, so it is a principal component,
     and all classes have the same mean, so linear discriminant analysis fails.
 
     Parameters
     ----------
-    n_rings : int, default 5
-        At radii 1, 2, 3 and so on.
     n_points : int, default 100
-        On each ring, at random angles.
-    width : float, default 0.1
-        Standard deviation of the radius within a ring.
-    noise : float, default 8
-        Standard deviation of the third feature.
+        On each ring, of radius 1 to 5, at random angles. The radius varies by a standard deviation of 0.1, the noise by
+        one of 8.
     random_state : int, optional
 
     Returns
     -------
-    X : (n_rings * n_points, 3) array
+    X : (5 * n_points, 3) array
     y : (n,) integer array
         The ring, from 0.
 
@@ -89,35 +84,23 @@ def concentric_rings(
     >>> datasets.concentric_rings(random_state=0)[0].shape
     (500, 3)
     """
-    _check(("n_rings", n_rings), ("n_points", n_points), width=width, noise=noise)
+    validation.check_integer("n_points", n_points)
     rng = validation.generator(random_state)
-    ring = np.repeat(np.arange(n_rings), n_points)
-    angle, radius = 2 * np.pi * rng.random(len(ring)), 1 + ring + width * rng.normal(size=len(ring))
-    features = (radius * np.cos(angle), radius * np.sin(angle), noise * rng.normal(size=len(ring)))
+    ring = np.repeat(np.arange(5), n_points)
+    angle, radius = 2 * np.pi * rng.random(len(ring)), 1 + ring + 0.1 * rng.normal(size=len(ring))
+    features = (radius * np.cos(angle), radius * np.sin(angle), 8.0 * rng.normal(size=len(ring)))
     return np.stack(features, axis=1), ring
-
-
-def _check(*counts: tuple[str, int], **sizes: float) -> None:
-    for name, count in counts:
-        validation.check_integer(name, count)
-    for name, size in sizes.items():
-        validation.check_number(name, size, 0.0)
 
 
 Array = NDArray[np.generic]
 
 
-def _rings() -> Bunch:
-    X, y = concentric_rings(n_points=200, random_state=0)
-    return Bunch(data=X, target=y)
-
-
-NAMED: dict[str, Callable[[], Bunch]] = {
-    "iris": sklearn_datasets.load_iris,
-    "wine": sklearn_datasets.load_wine,
-    "digits": sklearn_datasets.load_digits,
-    "breast_cancer": sklearn_datasets.load_breast_cancer,
-    "rings": _rings,
+NAMED: dict[str, Callable[[], tuple[Array, Array]]] = {
+    "iris": partial(sklearn_datasets.load_iris, return_X_y=True),
+    "wine": partial(sklearn_datasets.load_wine, return_X_y=True),
+    "digits": partial(sklearn_datasets.load_digits, return_X_y=True),
+    "breast_cancer": partial(sklearn_datasets.load_breast_cancer, return_X_y=True),
+    "rings": lambda: concentric_rings(200, random_state=0),
 }
 # The environment variable that names a folder of .npz files, to be loaded by their names.
 FOLDER = "SDPMETRIC_DATA"
@@ -202,8 +185,7 @@ def load_split(name: str | Path) -> Split:
 
 def _arrays(name: str | Path) -> dict[str, Array]:
     if str(name) in NAMED:
-        bunch = NAMED[str(name)]()
-        return {"X": np.asarray(bunch.data), "y": np.asarray(bunch.target)}
+        return dict(zip("Xy", NAMED[str(name)](), strict=True))
     path, folder = Path(name), os.environ.get(FOLDER)
     if folder and not Path(folder).is_dir():
         raise ValueError(f"{FOLDER} names {folder}, which is not a folder; name one with .npz files, or unset it.")

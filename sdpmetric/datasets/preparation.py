@@ -7,15 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import affine_transform
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
-
-# Images that are sheared at once.
-IMAGES_AT_ONCE = 2048
 
 
 def standardize(X: ArrayLike) -> FloatArray:
@@ -44,8 +42,8 @@ def standardize(X: ArrayLike) -> FloatArray:
     return preparer(X)(X)
 
 
-def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatArray:
-    """Keep the first principal components, scaled to a mean Euclidean norm.
+def reduce(X: ArrayLike, n_components: int) -> FloatArray:
+    """Keep the first principal components, scaled to a mean Euclidean norm of 4.
 
     The optimum of LMNN does not depend on the scale; a moderate one avoids very large or small numbers in solvers.
 
@@ -54,7 +52,6 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     X : (n, d) array
     n_components : int
         At most ``min(n, d)``.
-    mean_norm : float, default 4
 
     Returns
     -------
@@ -64,7 +61,7 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     Raises
     ------
     ValueError
-        As `standardize`, or if `n_components` or `mean_norm` is out of range.
+        As `standardize`, or if `n_components` is out of range.
 
     Examples
     --------
@@ -72,12 +69,11 @@ def reduce(X: ArrayLike, n_components: int, *, mean_norm: float = 4.0) -> FloatA
     >>> datasets.reduce(datasets.load("iris")[0], 2).shape
     (150, 2)
     """
-    validation.check_number("mean_norm", mean_norm, 0.0)
-    return preparer(X, standardize=False, n_components=n_components, mean_norm=mean_norm)(X)
+    return preparer(X, standardize=False, n_components=n_components)(X)
 
 
 def preparer(
-    X: ArrayLike, *, standardize: bool = True, n_components: int | None = None, mean_norm: float = 4.0
+    X: ArrayLike, *, standardize: bool = True, n_components: int | None = None
 ) -> Callable[[ArrayLike], FloatArray]:
     """Fit a preparation to examples, and return it as a function, which takes other examples, too."""
     data = validation.check_data(X).astype(np.float64)
@@ -98,7 +94,7 @@ def preparer(
         pipeline.fit(data)
     if n_components is not None:
         size = float(np.linalg.norm(prepare(data), axis=1).mean())
-        scale = mean_norm / size if size > 0 else 1.0
+        scale = 4.0 / size if size > 0 else 1.0
     return prepare
 
 
@@ -143,38 +139,20 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
     if flat.min() < 0:
         raise ValueError(f"a pixel is {flat.min():g}; expected nonnegative pixels with background 0.")
     out = np.empty_like(flat)
-    for start in range(0, len(flat), IMAGES_AT_ONCE):
-        block = flat[start : start + IMAGES_AT_ONCE].reshape(-1, height, width)
-        out[start : start + IMAGES_AT_ONCE] = _upright(block.astype(np.float64), center).reshape(len(block), -1)
+    for k, image in enumerate(flat.reshape(-1, height, width)):
+        out[k] = _upright(image.astype(np.float64), center).ravel()
     return out.reshape(pixels.shape)
 
 
-def _upright(P: FloatArray, center: bool) -> FloatArray:
-    """Images (n, h, w) with the rows of each shifted, linearly interpolated, and the columns before them to center."""
-    _, height, width = P.shape
-    down, across = np.arange(height, dtype=np.float64), np.arange(width, dtype=np.float64)
-    rows = P.sum(axis=2)
-    total = rows.sum(axis=1)
-    mass = np.maximum(total, np.finfo(float).tiny)
-    mean_column = rows @ down / mass
-    from_middle = down - mean_column[:, None]
-    spread = (rows * from_middle**2).sum(axis=1)
-    mixed = (from_middle * (P @ across)).sum(axis=1)  # from_middle is weighed to 0, so `across` needs no center
-    shear = np.divide(mixed, spread, out=np.zeros_like(mixed), where=spread > 0)
-    if not center:
-        return _shifted(P, shear[:, None] * from_middle)
-    lower = np.where(total > 0, mean_column - (height - 1) / 2, 0.0)
-    shift = np.where(total > 0, (P @ across).sum(axis=1) / mass - (width - 1) / 2, 0.0)
-    P = _shifted(P.swapaxes(1, 2), np.broadcast_to(lower[:, None], (len(P), width))).swapaxes(1, 2)
-    return _shifted(P, shear[:, None] * (down - (height - 1) / 2) + shift[:, None])
-
-
-def _shifted(P: FloatArray, shift: FloatArray) -> FloatArray:
-    """Rows of images (n, h, w), each moved to the left by its own `shift`, (n, h); linearly interpolated."""
-    width = P.shape[2]
-    whole_pixels = np.floor(shift)
-    fraction = (shift - whole_pixels)[..., None]
-    source = np.arange(width + 1) + whole_pixels[..., None].astype(np.int64)
-    inside = (source >= 0) & (source < width)
-    pixels = np.where(inside, np.take_along_axis(P, np.clip(source, 0, width - 1), axis=2), 0.0)
-    return np.asarray((1 - fraction) * pixels[..., :-1] + fraction * pixels[..., 1:])
+def _upright(image: FloatArray, center: bool) -> FloatArray:
+    """An image, (h, w), with each row shifted, linearly interpolated; its center of mass in the middle on request."""
+    rows, (down, across) = image.sum(axis=1), map(np.arange, image.shape)
+    if not (mass := rows.sum()) > 0.0:
+        return image
+    middle = np.array([rows @ down, (image @ across).sum()]) / mass
+    from_middle = down - middle[0]
+    spread = rows @ from_middle**2
+    # from_middle is weighed to 0, so `across` needs no center
+    shear = np.array([[1.0, 0.0], [from_middle @ (image @ across) / spread if spread > 0.0 else 0.0, 1.0]])
+    target = (np.array(image.shape) - 1.0) / 2.0 if center else middle
+    return np.asarray(affine_transform(image, shear, middle - shear @ target, order=1, mode="grid-constant"))

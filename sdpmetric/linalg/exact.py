@@ -100,27 +100,19 @@ def integers(X: NDArray[np.floating]) -> IntegerArray:
     """Floats as whole numbers, each column multiplied by a power of two of its own; Python integers, (n, d)."""
     out = np.empty(X.shape, dtype=object)
     for j in range(X.shape[1]):
-        ratios = [value.as_integer_ratio() for value in X[:, j].astype(np.float64).tolist()]
-        common = max((bottom for _, bottom in ratios), default=1)
-        out[:, j] = [top * (common // bottom) for top, bottom in ratios]
+        out[:, j] = whole(X[:, j])[0]
     return out
 
 
 def integer_null_space(rows: IntegerArray) -> IntegerArray:
     """A basis of the vectors that are orthogonal to all rows, exactly.
 
-    Rows are chosen by elimination modulo a prime, and solved for in whole numbers; rows that the solution misses are
-    added to the choice.
+    Rows are chosen by elimination modulo a prime, and solved for in whole numbers.
     """
-    chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2 * rows.shape[1] + 8)).astype(int))]
-    # Each round adds rows that the basis of the round before is not orthogonal to.
-    for _ in range(8):
-        basis = _solve(chosen, *_pivots(chosen))
-        missed = np.flatnonzero((rows @ basis != 0).any(axis=1))
-        if not len(missed):
-            return basis
-        chosen = np.concatenate([chosen, rows[missed[: rows.shape[1]]]])
-    raise ArithmeticError(f"elimination modulo {PRIME} does not find the rank of {len(rows)} rows.")
+    basis = _solve(rows, *_pivots(rows))
+    if (rows @ basis != 0).any():
+        raise ArithmeticError(f"elimination modulo {PRIME} does not find the rank of {len(rows)} rows.")
+    return basis
 
 
 def _pivots(rows: IntegerArray) -> tuple[list[int], list[int]]:
@@ -136,8 +128,7 @@ def _pivots(rows: IntegerArray) -> tuple[list[int], list[int]]:
         pivot_rows.append(pivot)
         pivot_columns.append(j)
         A[pivot] = A[pivot] * pow(int(A[pivot, j]), -1, PRIME) % PRIME
-        for i in candidates[1:]:
-            A[i] = (A[i] - A[i, j] * A[pivot]) % PRIME
+        A[candidates[1:]] = (A[candidates[1:]] - np.outer(A[candidates[1:], j], A[pivot])) % PRIME
     return pivot_rows, pivot_columns
 
 
@@ -180,12 +171,6 @@ def null_space(rows: IntegerArray) -> IntegerArray | None:
         return integer_null_space(rows)
     except ArithmeticError:
         return None
-
-
-def exact_rank(rows: IntegerArray) -> int:
-    """Return the rank of an integer matrix, or min(rows, columns) if exact elimination would take too long."""
-    null = null_space(rows)
-    return min(rows.shape) if null is None else int(rows.shape[1] - null.shape[1])
 
 
 def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
@@ -264,4 +249,5 @@ def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, la
     if min(k, len(a)) <= largest or len(points) * points.shape[1] > ENTRIES or points.shape[1] > DIMENSIONS:
         return min(k, len(a))
     rows = integers(points)
-    return exact_rank(rows[a] - rows[b])
+    null = null_space(rows[a] - rows[b])
+    return min(k, len(a)) if null is None else int(k - null.shape[1])

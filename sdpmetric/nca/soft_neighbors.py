@@ -115,8 +115,6 @@ class SoftNeighborProblem(Problem):
     ) -> tuple[float, FloatArray]:
         if anchors is None and np.array_equal(L, self._last[0]):
             return self._last[1], self._last[2].copy()
-        if anchors is None and not L.any() and (value := self._value_at_zero) is not None:
-            return value, np.zeros(L.shape)
         anchor_rows = None if anchors is None else np.argsort(self.order)[np.asarray(anchors)]
         stated = self.spans, self.value.targets, self.value.loss, self._row_weights
         value, gradient = loops.evaluate(self.rows, L, *stated, anchor_rows, differentiate)
@@ -124,17 +122,6 @@ class SoftNeighborProblem(Problem):
         if anchors is None and differentiate:  # a solver's last point is what is certified next
             self._last[:] = L.copy(), value, gradient.copy()
         return value, gradient
-
-    @cached
-    def _value_at_zero(self) -> float | None:
-        """Return the objective if all other examples are equally likely neighbors, or None for soft matches."""
-        t, w, loss, n_others = self.value.targets, self._row_weights, self.value.loss, max(1, len(self.X) - 1)
-        if loss == loops.SQUARED_ERROR:
-            return float(w @ ((t.sum() - t) / n_others - t) ** 2)
-        p = (self.spans[1] - self.spans[0] - 1) / n_others
-        if len(t):
-            return None
-        return -float(w @ p) if loss == loops.PROBABILITY else -float(w[p > 0.0] @ np.log(p[p > 0.0]))
 
     @published
     def example_weights(self) -> FloatArray:
@@ -161,15 +148,12 @@ class SoftNeighborProblem(Problem):
         """
         L, _ = self.check_point(components, None)
         rows = np.arange(len(self.X)) if examples is None else np.asarray(examples)
-        return distribution(np.asarray(self.X, dtype=np.float64) @ L.T, rows)
-
-    def perplexity(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
-        """Effective number of neighbors of each example, ``exp(-sum_j p_ij log p_ij)``, (n,): between 1 and n - 1.
-
-        The scale of the factor sets it: it falls, or stays, as all distances grow (section 2 of [GRHS2005]).
-        """
-        L, _ = self.check_point(components, metric)
-        return perplexity(np.asarray(self.X, dtype=np.float64) @ L.T)
+        Z = self.centered @ L.T
+        norms = np.einsum("ij,ij->i", Z, Z)
+        D = np.maximum(norms[rows, None] + norms - 2 * Z[rows] @ Z.T, 0.0)
+        D[np.arange(len(rows)), rows] = np.inf
+        E = np.exp(D.min(axis=1, keepdims=True) - D)
+        return np.asarray(E / E.sum(axis=1, keepdims=True))
 
     @allow_underflow
     def certify(
@@ -228,25 +212,3 @@ def check_regression_targets(y: ArrayLike, n: int) -> FloatArray:
     if (values == values[0]).all():
         raise ValueError("y is constant; without differences nothing can be learned.")
     return values
-
-
-def distribution(Z: FloatArray, examples: NDArray[np.integer]) -> FloatArray:
-    """The probabilities ``p_ij`` of some embedded examples, (m, n); 0 for an example with itself."""
-    centered = Z - Z.mean(axis=0)
-    norms = np.einsum("ij,ij->i", centered, centered)
-    D = np.maximum(norms[examples, None] + norms - 2 * centered[examples] @ centered.T, 0.0)
-    D[np.arange(len(examples)), examples] = np.inf
-    E = np.exp(D.min(axis=1, keepdims=True) - D)
-    return np.asarray(E / E.sum(axis=1, keepdims=True))
-
-
-def perplexity(Z: FloatArray) -> FloatArray:
-    """The exponential of the entropy of each example's probabilities, (n,): its effective number of neighbors."""
-    perplexities = np.empty(len(Z))
-    # Probabilities that stand in memory at once, unless one example has more.
-    height = max(1, 4_000_000 // len(Z))
-    for first in range(0, len(Z), height):
-        rows = np.arange(first, min(first + height, len(Z)))
-        p = distribution(Z, rows)
-        perplexities[rows] = np.exp(-np.sum(p * np.log(np.maximum(p, np.finfo(float).tiny)), axis=1))
-    return perplexities

@@ -24,12 +24,12 @@ SIZES = tuple(0.5 * 4.0**k for k in range(7))
 SATURATED = 1e-5
 
 
-def start_of(problem: SoftNeighborProblem, random_state: int = 0) -> FloatArray:
-    """`initial` components at the scale of `rescaled`."""
+def start_of(problem: SoftNeighborProblem) -> FloatArray:
+    """Components by the rules of scikit-learn, at the scale of `rescaled`."""
     validation.check_spread(problem.X)  # before it is centered
     how: Init = "identity" if problem.diagonal else "auto"
     L = named_components(how, problem.rows, problem.row_classes, problem.n_components)
-    return rescaled(problem, L, random_state)
+    return rescaled(problem, L)
 
 
 def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
@@ -37,7 +37,7 @@ def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatAr
 
     Where it is saturated the gradient vanishes.
     """
-    deciding = sample_of(problem, 0)
+    deciding = sample_of(problem)
 
     def is_saturated(L: FloatArray) -> bool:
         return not problem.stationarity(L, problem.value_and_gradient(L, deciding)[1]) > SATURATED
@@ -48,19 +48,19 @@ def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatAr
     return components if is_saturated(rescaled_components) else rescaled_components
 
 
-def sample_of(problem: SoftNeighborProblem, random_state: int) -> NDArray[np.integer]:
+def sample_of(problem: SoftNeighborProblem) -> NDArray[np.integer]:
     """Return up to 500 examples that represent all for the choice of a start."""
-    return validation.generator(random_state).permutation(len(problem.X))[:500]
+    return np.random.default_rng(0).permutation(len(problem.X))[:500]
 
 
-def rescaled(problem: SoftNeighborProblem, components: FloatArray, random_state: int = 0) -> FloatArray:
+def rescaled(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
     """Return the components at a scale that lets descent get far.
 
     If distances are small, all neighbors are equally likely; if they are large, only the nearest neighbor counts, and
     descent stops at once. The smallest scale that yields most of the best scale's gain is chosen.
     """
     size = float(np.mean(np.sum((problem.rows @ components.T) ** 2, axis=1)))
-    deciding = sample_of(problem, random_state)
+    deciding = sample_of(problem)
     scaled = [np.sqrt(wanted / size) * components for wanted in SIZES]
     values = np.array([problem.value_and_gradient(factor, deciding)[0] for factor in [0.0 * components, *scaled]])
     # The smallest scale is taken that gains at least this share of the largest gain over a factor of zeros.
