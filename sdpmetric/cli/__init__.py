@@ -218,7 +218,8 @@ def demo(
 
     chosen, limits = only or list(DEMO_SETS), SolverOptions()
     with inputs.input_errors():
-        inputs.check_names("data set", chosen, DEMO_SETS)
+        for name in chosen:
+            inputs.check_choice("--only", name, DEMO_SETS)
     out, began, proven, tolerances = results.Output(), time.perf_counter(), True, {}
     worth, helps = list[str](), dict[str, list[str]]()
     for name in chosen:

@@ -240,15 +240,6 @@ def input_errors(*paths: object) -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from error
 
 
-def check_names(kind: str, chosen: list[str], allowed: tuple[str, ...]) -> None:
-    """Refuse names that are not among those that are allowed."""
-    for name in chosen:
-        if name not in allowed:
-            raise ValueError(
-                f"unknown {kind} {name!r}{validation.like(name, allowed)}; choose from {', '.join(allowed)}."
-            )
-
-
 def check_limits(limits: SolverOptions) -> None:
     """Refuse limits of a solve, before any work."""
     validation.check_integer("--seed", limits.seed, 0, 2**32 - 1)
@@ -303,8 +294,7 @@ class Stated:
 def state(table: Table, options: ProblemOptions, held_out: NDArray[np.bool_] | None = None) -> Stated:
     """Prepare data and state the problem for all examples but those that are held out."""
     kinds = labeled_statements()
-    check_names("statement", [options.statement], tuple(kinds))
-    kind = kinds[options.statement]
+    kind = kinds[check_choice("--statement", options.statement, kinds)]
     takes = [name for name in inspect.signature(kind.from_labels).parameters if name not in ("X", "y")]
     parameters = _parameters(options)
     validation.check_known(f"statement {options.statement!r}", parameters, takes)

@@ -32,29 +32,19 @@ def absolute_gap(objective: float, lower_bound: float) -> float:
     return max(gap, 0.0) if gap >= -1e-12 * max(abs(objective), abs(lower_bound)) else math.inf
 
 
-def excess(objective: float, lower_bound: float) -> str | None:
-    """How far above the smallest possible objective this one is at most; None if nothing is proven.
+def excess(objective: float, lower_bound: float) -> str:
+    """How far above the smallest possible objective this one is at most, as a clause.
 
     It is relative to the lower bound, in percent, if that is positive, and a difference if it is negative. The
     gap that solvers close is relative to the objective, the larger of the two, and at most 1: at a relative gap of 0.89
     the objective may be 810 % above the smallest possible one.
     """
     if not absolute_gap(objective, lower_bound) < math.inf or lower_bound == 0.0 < objective:
-        return None
+        reason = "the lower bound is 0, so nothing" if lower_bound == 0.0 else "nothing"
+        return f"{reason} is proven about how much better another metric could be"
     gap = max(Fraction(objective) - Fraction(lower_bound), Fraction(0))
-    if lower_bound > 0.0:
-        return f"at most {rounded(100 * gap / Fraction(lower_bound))} %"
-    return f"at most {rounded(gap)}"
-
-
-def excess_sentence(objective: float, lower_bound: float) -> str:
-    """The same as a clause with its subject."""
-    amount = excess(objective, lower_bound)
-    if amount is not None:
-        return f"the objective is {amount} above the smallest possible one"
-    if lower_bound == 0.0:
-        return "the lower bound is 0, so nothing is proven about how much better another metric could be"
-    return "nothing is proven about how much better another metric could be"
+    amount = f"{rounded(100 * gap / Fraction(lower_bound))} %" if lower_bound > 0.0 else rounded(gap)
+    return f"the objective is at most {amount} above the smallest possible one"
 
 
 def relative_gap(objective: float, lower_bound: float) -> float:
@@ -66,16 +56,6 @@ def relative_gap(objective: float, lower_bound: float) -> float:
     """
     gap = absolute_gap(objective, lower_bound)
     return gap / max(abs(objective), abs(lower_bound)) if 0.0 < gap < math.inf else gap
-
-
-def resolved(objective: float, lower_bound: float, resolution: float) -> bool:
-    """Whether a gap is open and at most the resolution, which is positive only for optima proven to be at most 0."""
-    return 0.0 < absolute_gap(objective, lower_bound) <= resolution < math.inf
-
-
-def closed(objective: float, lower_bound: float, tol: float, resolution: float = 0.0) -> bool:
-    """Whether a point is proven optimal: to a relative gap of `tol`, or by the resolution."""
-    return relative_gap(objective, lower_bound) <= tol or resolved(objective, lower_bound, resolution)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,14 +253,14 @@ class DualityCertificate(Certificate):
     @property
     def resolved(self) -> bool:
         """Whether the gap is open, and at most the resolution; see `sdpmetric.core.certificate`."""
-        return resolved(self.objective, self.lower_bound, self.resolution)
+        return 0.0 < self.gap <= self.resolution < math.inf
 
     def gap_in_words(self, digits: int = 3) -> str:
         """Return the relative gap, explained if it is wide; or the gap and the resolution, if that decides."""
         if self.resolved:
             resolution = f"{self.resolution:.{digits - 1}e}"
             return f"gap {scientific(self.gap, digits)}, below the resolution {resolution} of this statement"
-        wide = f": {excess_sentence(self.objective, self.lower_bound)}" if self.relative_gap > 1e-2 else ""
+        wide = f": {excess(self.objective, self.lower_bound)}" if self.relative_gap > 1e-2 else ""
         return super().gap_in_words(digits) + wide
 
     def with_origin(self, before: Certificate) -> Self:
@@ -292,7 +272,7 @@ class DualityCertificate(Certificate):
 
     def proves_optimal(self, tol: float) -> bool:
         """Whether the relative gap is at most `tol`, or the gap at most the resolution; False of what a file says."""
-        return not self.as_saved and closed(self.objective, self.lower_bound, tol, self.resolution)
+        return not self.as_saved and (self.relative_gap <= tol or self.resolved)
 
     def status(self, tol: float) -> Status:
         """``optimal`` if the gap is proven; ``stalled`` if it is above ten times the tolerance."""

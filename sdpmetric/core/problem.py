@@ -181,7 +181,7 @@ class Problem(ABC):
         with np.errstate(over="ignore"):
             L, _ = self.check_point(np.asarray(components), None)
             length = float((np.abs(L) @ self._ranges).max(initial=0.0))
-        validation.check_range("components put examples apart by up to", length)
+        validation.check_range("components put examples up to {:.3g} apart", length)
         return L
 
     def check_size(self, components: ArrayLike | None, metric: ArrayLike | None) -> None:

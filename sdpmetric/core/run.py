@@ -238,8 +238,7 @@ class Run:
             dual = None if bound.multipliers is None else bound.multipliers()
             certificate = self._certificate(components, dual, own, bound.certificate)
             multipliers = None if dual is None else lambda: dual
-        certified = Step.of_certificate(components, certificate, step_size=step.step_size)
-        return replace(certified, multipliers=multipliers, extras=step.extras, score=step.score)
+        return replace(Step.of_certificate(components, certificate), multipliers=multipliers, extras=step.extras)
 
     def _certificate(
         self, components: FloatArray, dual: Multipliers | None, own: Certificate | None, other: Certificate | None

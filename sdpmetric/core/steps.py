@@ -198,29 +198,16 @@ class Step:
         return self.certificate is not None and self.certificate.settles(tol)
 
     @classmethod
-    def certified(
-        cls,
-        problem: Problem,
-        components: FloatArray,
-        multipliers: Multipliers | None = None,
-        *,
-        step_size: float = math.nan,
-    ) -> Self:
+    def certified(cls, problem: Problem, components: FloatArray, multipliers: Multipliers | None = None) -> Self:
         """A step with the problem's certificate of its point and multipliers, which must be finite."""
         arrays = [components] if multipliers is None or isinstance(multipliers, Dual) else [components, multipliers]
         if not all(np.isfinite(array).all() for array in arrays):
             raise OverflowError("components or multipliers are too large for floats")
-        certificate = problem.certify(components, dual=multipliers)
-        return cls.of_certificate(components, certificate, multipliers, step_size=step_size)
+        return cls.of_certificate(components, problem.certify(components, dual=multipliers), multipliers)
 
     @classmethod
     def of_certificate(
-        cls,
-        components: FloatArray,
-        certificate: Certificate,
-        multipliers: Multipliers | None = None,
-        *,
-        step_size: float = math.nan,
+        cls, components: FloatArray, certificate: Certificate, multipliers: Multipliers | None = None
     ) -> Self:
         """Make a step with the bounds of a certificate of its point."""
         return cls(
@@ -229,7 +216,6 @@ class Step:
             lower_bound=certificate.lower_bound,
             multipliers=None if multipliers is None else lambda: multipliers,
             certificate=certificate,
-            step_size=step_size,
             n_active=certificate.n_active,
         )
 

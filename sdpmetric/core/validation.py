@@ -117,30 +117,31 @@ def check_range(
     high: float = RANGES.largest,
     reason: str = " so that fourth powers of distances are floats: scale them",
 ) -> None:
-    """Refuse a size that is neither 0 nor in a range; `words` end with the verb before the size."""
+    """Refuse a size that is neither 0 nor in a range; `words` say in a format what has this size."""
     if size and not low <= size <= high:
-        raise ValueError(f"{words} {size:.3g}; it must be 0 or between {low:g} and {high:g}{reason}.")
+        raise ValueError(f"{words.format(size)}; it must be 0 or between {low:g} and {high:g}{reason}.")
 
 
 def check_weight(name: str, value: float) -> float:
     """The weight of a term: 0 or in range, the same in float64."""
     number = check_number(name, value, 0.0)
     low, high = RANGES.smallest_weight, RANGES.largest_weight
-    check_range(f"{name} is", number, low, high, ": scale the features and the weights")
+    check_range(f"{name} is {{:.3g}}", number, low, high, ": scale the features and the weights")
     return number
 
 
 def check_share(name: str, value: float) -> float:
     """A weight between 0 and 1 that is 0 or in range."""
     number = check_number(name, value, 0.0, 1.0)
-    check_range(f"{name} is", number, high=1.0, reason="")
+    check_range(f"{name} is {{:.3g}}", number, high=1.0, reason="")
     return number
 
 
 def check_prior(name: str, matrix: FloatArray) -> FloatArray:
     """Refuse a prior under which units of the features have a length out of range."""
     size = float(np.abs(matrix).max(initial=0.0))
-    check_range(f"the largest entry of {name} is", size, RANGES.smallest**2, RANGES.largest**2)
+    reason = " so that fourth powers of distances are floats: scale the features and the prior"
+    check_range(f"the largest entry of {name} is {{:.3g}}", size, RANGES.smallest**2, RANGES.largest**2, reason)
     return matrix
 
 
@@ -418,7 +419,7 @@ def check_limit(name: str, value: float, meaning: str = "number") -> float:
 
 def check_entries(name: str, rows: ArrayLike, largest: float = RANGES.largest) -> None:
     """Refuse finite rows with an entry above `largest` in size."""
-    check_range(f"{name} has an entry of size", float(np.abs(rows).max(initial=0.0)), 0.0, largest)
+    check_range(f"{name} has an entry of size {{:.3g}}", float(np.abs(rows).max(initial=0.0)), 0.0, largest)
 
 
 def check_spread(X: NDArray[np.floating]) -> float:

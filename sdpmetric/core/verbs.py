@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, cast, runtime_checkable
@@ -274,10 +273,9 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
     examples = np.asarray(X[:: max(1, len(X) // 200)], dtype=np.float64)
     rows: ArrayLike = np.concatenate([np.zeros((1, d)), np.eye(d), examples])
     if (names := getattr(estimator, "feature_names_in_", None)) is not None:
-        with suppress(ImportError):
-            import pandas
+        import pandas as pd
 
-            rows = pandas.DataFrame(rows, columns=names)
+        rows = pd.DataFrame(rows, columns=names)
     Z = np.asarray(estimator.transform(rows), dtype=np.float64)
     L: FloatArray = (Z[1 : d + 1] - Z[0]).T
     error = np.abs(Z[d + 1 :] - examples @ L.T - Z[0]).max(initial=0.0)

@@ -22,7 +22,7 @@ from functools import update_wrapper
 from importlib import import_module
 from pickle import UnpicklingError
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,16 +104,7 @@ class Loop:
         return _named, (self.function.__module__, self.function.__qualname__)
 
 
-class Cache(Protocol):
-    """The part of numba's cache of a loop that is used here."""
-
-    cache_path: str
-    load_overload: Callable[[object, object], object]
-
-    def flush(self) -> None: ...
-
-
-def _mend(cache: Cache) -> None:
+def _mend(cache: Any) -> None:  # noqa: ANN401 -- numba has no types
     """Compile a loop again if its files in numba's cache are damaged, with a warning in place of an error of pickle."""
     load = cache.load_overload
 

@@ -116,25 +116,17 @@ def squares_by_coordinate(
     of ``|w| u^2``, and of ``|w| (2 |u| + e) e + w_e (|u| + e)^2``. Errors of length 0 are zeros.
     """
     for p in range(len(first)):
-        i, j, w, size = first[p], second[p], weights[p], abs(weights[p])
+        i, j, w = first[p], second[p], weights[p]
         for q in range(P.shape[1]):
             u = abs(np.float64(P[i, q]) - np.float64(P[j, q]))
-            differs[q] |= u != 0.0  # before units, under which differences may vanish
-            square = (u * units[q]) * (u * units[q])
-            sums[0, q] += w * square
-            sums[1, q] += size * square
-        if len(errors):
-            for q in range(P.shape[1]):
-                u = abs(np.float64(P[i, q]) - np.float64(P[j, q])) * units[q]
-                e = errors[i, q] + errors[j, q]
-                differs[q] |= e != 0.0
-                sums[2, q] += size * ((2.0 * u + e) * e)
-        if len(weight_errors):
-            for q in range(P.shape[1]):
-                longest = abs(np.float64(P[i, q]) - np.float64(P[j, q])) * units[q]
-                if len(errors):
-                    longest += errors[i, q] + errors[j, q]
-                sums[2, q] += weight_errors[p] * (longest * longest)
+            e = errors[i, q] + errors[j, q] if len(errors) else 0.0
+            differs[q] |= u != 0.0 or e != 0.0  # before units, under which differences may vanish
+            u *= units[q]
+            sums[0, q] += w * (u * u)
+            sums[1, q] += abs(w) * (u * u)
+            sums[2, q] += abs(w) * ((2.0 * u + e) * e)
+            if len(weight_errors):
+                sums[2, q] += weight_errors[p] * ((u + e) * (u + e))
 
 
 @in_parts(_of_pairs)

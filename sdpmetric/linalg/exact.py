@@ -163,14 +163,18 @@ ENTRIES = 400_000
 DIMENSIONS = 128
 
 
-def null_space(rows: IntegerArray) -> IntegerArray | None:
-    """Return a basis of the vectors orthogonal to all rows of whole numbers, (d, q), or None if it takes too long."""
-    if rows.size > ENTRIES or rows.shape[1] > DIMENSIONS:
+def null_directions(
+    X: NDArray[np.floating], first: IndexArray, second: IndexArray
+) -> tuple[IntegerArray, IntegerArray] | None:
+    """The directions along which no pair differs, and X along them, in whole numbers; None if it takes too long."""
+    if X.size > ENTRIES or X.shape[1] > DIMENSIONS:
         return None
+    rows, (a, b) = integers(X), forest(first, second, len(X))
     try:
-        return integer_null_space(rows)
+        null = integer_null_space(rows[a] - rows[b])
     except ArithmeticError:
         return None
+    return null, rows @ null
 
 
 def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
@@ -209,11 +213,8 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
         return np.asarray(sp.csgraph.connected_components(graph, directed=False)[1], dtype=np.int32)[place]
     varying = differing(X, first, second)
     groups = refined(np.zeros(len(X), dtype=np.int32), X[:, ~varying].astype(np.float64))
-    if X[:, varying].size > ENTRIES or varying.sum() > DIMENSIONS:
-        return groups
-    wholes, (a, b) = integers(X[:, varying]), forest(first, second, len(X))
-    null = null_space(wholes[a] - wholes[b])
-    return groups if null is None else refined(groups, wholes @ null)
+    found = null_directions(X[:, varying], first, second)
+    return groups if found is None else refined(groups, found[1])
 
 
 def are_independent(points: FloatArray) -> bool:
@@ -244,10 +245,6 @@ def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, la
     X = X[:, differ]
     rows, row_numbers = np.unique(np.concatenate([first, second]), return_inverse=True)
     points, same = np.unique(X[rows], axis=0, return_inverse=True)
-    a, b = same.ravel()[row_numbers.reshape(2, -1)]
-    a, b = forest(a, b, len(points))
-    if min(k, len(a)) <= largest or len(points) * points.shape[1] > ENTRIES or points.shape[1] > DIMENSIONS:
-        return min(k, len(a))
-    rows = integers(points)
-    null = null_space(rows[a] - rows[b])
-    return min(k, len(a)) if null is None else int(k - null.shape[1])
+    a, b = forest(*same.ravel()[row_numbers.reshape(2, -1)], len(points))
+    found = null_directions(points, a, b) if min(k, len(a)) > largest else None
+    return min(k, len(a)) if found is None else k - found[0].shape[1]

@@ -40,8 +40,8 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.engine.lazy import cached
-from sdpmetric.linalg import exact, psd
-from sdpmetric.linalg.exact import DIMENSIONS, ENTRIES, differing, forest, null_space, refined, separated
+from sdpmetric.linalg import psd
+from sdpmetric.linalg.exact import differing, null_directions, refined, separated
 from sdpmetric.linalg.rigorous.directed import above, gamma, norm_above, product_above, squares_above
 from sdpmetric.linalg.rigorous.forms import Form, Images
 from sdpmetric.lmnn.costs import PullCost
@@ -174,10 +174,10 @@ class DualCone:
     def _without_exact_null_directions(self) -> Coordinates | None:
         """Elimination in whole numbers finds as many null directions as floats do."""
         pulled, groups = self._pulled
-        null = self._exact_null_directions(pulled)
-        if null is None or null.shape[1] != int(pulled.sum()) - self.pull.coordinates.rank:
+        found = null_directions(self.X[:, pulled], self.pull.first, self.pull.second)
+        if found is None or found[0].shape[1] != int(pulled.sum()) - self.pull.coordinates.rank:
             return None
-        groups = refined(groups, exact.integers(self.X[:, pulled]) @ null)
+        groups = refined(groups, found[1])
         return self._of(self.pull.coordinates.range, pulled, groups)
 
     def _with_small_costs(self) -> Coordinates:
@@ -238,14 +238,6 @@ class DualCone:
         """Return a single zero coordinate, which proves nothing."""
         none = np.zeros((self.X.shape[1], 1))
         return replace(self._of(none, np.zeros(len(none), dtype=bool), groups), weakness=weakness)
-
-    def _exact_null_directions(self, pulled: BoolArray) -> NDArray[np.object_] | None:
-        """Return all directions along which no pair of the cost differs, in whole numbers, or None if too costly."""
-        if self.X[:, pulled].size > ENTRIES or pulled.sum() > DIMENSIONS:
-            return None
-        first, second = forest(self.pull.first, self.pull.second, len(self.X))
-        integers = exact.integers(self.X[:, pulled])
-        return null_space(integers[first] - integers[second])
 
     def _extended(self, pulled: BoolArray) -> FloatArray:
         """Return coordinates of all pulled features that make even the smallest costs about 1, as far as floats go."""

@@ -7,6 +7,7 @@ The exponential is a polynomial that the compiler vectorizes, within 1e-15 of th
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from sdpmetric.arrays import FloatArray, LongArray, allow_underflow
 from sdpmetric.engine import threads
 from sdpmetric.engine.lazy import FAST, fixed, loop
 from sdpmetric.engine.threads import check_deadline
+from sdpmetric.linalg.rigorous.directed import LOG2
 
 # No reassociation in the exponential: its rounding by a large constant depends on the order of the operations.
 STRICT = {"contract", "nsz"}
@@ -35,6 +37,8 @@ FEWEST_ROWS = 16
 MOST_ROWS = 128
 # exp(-708) is the smallest normal number; below it the polynomial's exponent would wrap around.
 LOWEST = -708.0
+# Of the exponential, the highest power first.
+TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
 # Minima are taken of this many columns side by side; compilers vectorize that, but no running minimum.
 LANES = 64
 
@@ -46,22 +50,10 @@ def _exp(x: float) -> float:
     # Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
     shifted = y * 1.4426950408889634 + 6755399441055744.0
     k = shifted - 6755399441055744.0
-    r = (y - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10
-    # Taylor's polynomial; |r| <= log(2) / 2, so what is cut off is below 3e-17.
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    r = (y - k * LOG2[0]) - k * LOG2[1]
+    p = 0.0
+    for coefficient in TAYLOR:  # |r| <= log(2) / 2, so what is cut off is below 3e-17
+        p = p * r + coefficient
     power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
     return p * power if x > LOWEST else 0.0
 

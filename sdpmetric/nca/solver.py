@@ -95,23 +95,28 @@ def steps(
 ) -> Iterator[Step]:
     L = start_of(problem) if init is None else init
     yield Step(L)
-    packed = _Packed(L.shape, problem.diagonal)
-    best, reached, stationarity = np.inf, L, np.inf
+    shape, best, reached, stationarity = L.shape, np.inf, L, np.inf
+
+    def free_entries(factor: FloatArray) -> FloatArray:
+        return np.diag(factor).copy() if problem.diagonal else factor.ravel()
+
+    def factor_of(entries: FloatArray) -> FloatArray:
+        return np.diag(entries) if problem.diagonal else entries.reshape(shape).copy()
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         nonlocal best, reached, stationarity
         budget.spend()
-        factor = packed.factor(flat)
+        factor = factor_of(flat)
         if not np.isfinite(factor).all():
             raise OverflowError("components are too large for floats")
         value, gradient = problem.value_and_gradient(factor)
         if value <= best:
             best, reached, stationarity = value, factor, problem.stationarity(factor, gradient)
-        return value, packed.flat(gradient)
+        return value, free_entries(gradient)
 
     def stop(flat: FloatArray, value: float) -> Stop:
         if on_iteration is not None:
-            on_iteration(packed.factor(flat).ravel(), best)
+            on_iteration(factor_of(flat).ravel(), best)
         return Stop.TOLERANCE if iterations is None and stationarity <= tol else Stop.NONE
 
     idle, limit = 0, OPTIONS.first_iterations
@@ -121,13 +126,13 @@ def steps(
         if iterations is not None:
             options = {"maxiter": iterations, "maxcor": 10, "ftol": accuracy, "gtol": accuracy}
         try:
-            minimum, reason = lbfgs(evaluate, packed.flat(L), stop=stop, **options)
+            minimum, reason = lbfgs(evaluate, free_entries(L), stop=stop, **options)
         except (BudgetSpent, KeyboardInterrupt):
             yield Step(reached, objective=best)
             raise
         if iterations is not None:
             ended = Status.STATIONARY if minimum.success else Status.USER_LIMIT if minimum.status == 1 else None
-            factor = packed.factor(minimum.x)
+            factor = factor_of(minimum.x)
             yield Step(factor, objective=float(minimum.fun), status=ended)
             return
         L = reached  # a line search may end in a flat region although it has evaluated a better point
@@ -136,17 +141,3 @@ def steps(
             return
         idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0
         limit *= OPTIONS.growth
-
-
-@dataclass(frozen=True)
-class _Packed:
-    """A factor as the vector of its free entries."""
-
-    shape: tuple[int, ...]
-    diagonal: bool
-
-    def flat(self, factor: FloatArray) -> FloatArray:
-        return np.diag(factor).copy() if self.diagonal else factor.ravel()
-
-    def factor(self, flat: FloatArray) -> FloatArray:
-        return np.diag(flat) if self.diagonal else flat.reshape(self.shape).copy()

@@ -143,7 +143,7 @@ class ConvergenceDisplay(Display):
         color : str, optional
             Default: the next color of the axes.
         """
-        values, gaps = self._set_axes(ax, (6.4, 5.6), stacked=True)
+        values, gaps = self._set_axes(ax, (6, 6), stacked=True)
         named = f"{name}: " if name else ""
         color = look(sum(line.get_linestyle() == "-" for line in values.lines))[0] if color is None else color
         finite = np.isfinite(self.objective)
@@ -152,15 +152,15 @@ class ConvergenceDisplay(Display):
 
         def steps(axes: Axes, mask: NDArray[np.bool_], heights: FloatArray, label: str | None, style: str) -> None:
             curve = self.positions[mask], heights[mask], style
-            axes.step(*curve, where="post", color=color, linewidth=1.6, markersize=3, label=label)
+            axes.step(*curve, where="post", color=color, markersize=3, label=label)
 
         steps(values, finite, self.objective, f"{named}{'cumulative loss' if is_regret else 'objective'}", "o-")
         if proven.any():
             steps(values, proven, self.lower_bound, f"{named}lower bound", "o--")
             area = self.positions[proven], self.lower_bound[proven], self.objective[proven]
-            values.fill_between(*area, step="post", color=color, alpha=0.15, linewidth=0)
+            values.fill_between(*area, step="post", color=color, alpha=0.25, linewidth=0)
             if proven.sum() == 1:  # a single bound has no area
-                values.vlines(*area, color=color, alpha=0.3, linewidth=6)
+                values.vlines(*area, color=color, alpha=0.25, linewidth=6)
         if (shown := proven & (self.gap > 0)).any():  # a logarithmic axis cannot show a gap of 0
             steps(gaps, shown, self.gap, name, "o-")
             _scale_gaps(gaps)
@@ -174,7 +174,7 @@ class ConvergenceDisplay(Display):
         _scale_values(values, self.against)
         for axes in self.ax_:
             tidy(axes)
-        place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0), "ncols": 2}  # above the curves
+        place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2}  # above the curves
         values.legend(fontsize="small", frameon=False, **place)
         return self
 
@@ -184,9 +184,9 @@ def _scale_values(axes: Axes, against: Against) -> None:
     curves = [np.asarray(curve.get_xydata(), dtype=float) for curve in axes.lines]
     times, heights = np.concatenate(curves).T
     if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
-        axes.set(xscale="log", xlim=(0.8 * times.min(), 1.25 * times.max()))
+        axes.set_xscale("log")
     else:
-        axes.set_xlim(0.0, 1.03 * max(float(times.max()), 1e-9))
+        axes.set_xlim(left=0)
     if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
         axes.set_yscale("log")
     elif axes.get_yscale() == "linear":

@@ -153,7 +153,7 @@ class EmbeddingDisplay(Display):
         is_row = validation.is_integer(example)
         if example is not None and not (is_row and 0 <= example < len(self.y)):
             raise ValueError(f"example must be a row from 0 to {len(self.y) - 1}, got {example!r}.")
-        self._set_axes(ax, (9.0, 4.4))
+        self._set_axes(ax, (9, 4))
         from matplotlib.collections import PathCollection
 
         gap = f"\nrelative gap {text.scientific(self.gap, 1)}" if math.isfinite(self.gap) else ""
@@ -171,12 +171,12 @@ class EmbeddingDisplay(Display):
             handles, labels = axes.get_legend_handles_labels()
             entries |= dict(zip(map(str, labels), handles, strict=True))
         if len(np.unique(self.y)) <= 20:
-            place = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+            place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
             legend = self.ax_[1].legend(list(entries.values()), list(entries), fontsize="small", frameon=False, **place)
             for handle in legend.legend_handles:
                 if isinstance(handle, PathCollection):  # points may be small and faint
                     handle.set_sizes([36])
-                    handle.set_alpha(0.9)
+                    handle.set_alpha(1)
         return self
 
     def _draw(self, axes: Axes, view: View, invaders: NDArray[np.bool_]) -> None:
@@ -185,13 +185,13 @@ class EmbeddingDisplay(Display):
         for c, label in enumerate(classes):
             x, y = view.points[self.y == label].T
             color, marker = look(c)
-            axes.scatter(x, y, size, color=color, marker=marker, linewidths=0, alpha=0.8 * faint, label=label, zorder=2)
+            axes.scatter(x, y, size, color=color, marker=marker, linewidths=0, alpha=faint, label=label, zorder=2)
         if invaders.any():
             x, y = view.points[invaders].T
-            rings = axes.scatter(x, y, 2.6 * size, facecolors="none", edgecolors=ink(), linewidths=0.6, zorder=3)
+            rings = axes.scatter(x, y, 3 * size, facecolors="none", edgecolors=ink(), linewidths=0.5, zorder=3)
             rings.set(alpha=faint, label="impostor")
         if view.Z.shape[1] == 1:
-            axes.set(xlabel=view.kind, ylabel=CLASS, ylim=(-0.7, len(classes) - 0.3))
+            axes.set(xlabel=view.kind, ylabel=CLASS, ylim=(-1, len(classes)))
             axes.set_yticks(np.arange(len(classes)), [str(label) for label in classes])
         else:
             axes.set(xlabel=f"first {view.kind}", ylabel=f"second {view.kind}")
@@ -205,7 +205,7 @@ def _join(axes: Axes, view: View, example: int) -> None:
     for rows, style, name in lines:
         for number, row in enumerate(rows):
             label = name if number == 0 else None
-            axes.plot(*view.points[[example, row]].T, style, color=ink(), linewidth=1.3, zorder=4, label=label)
+            axes.plot(*view.points[[example, row]].T, style, color=ink(), zorder=4, label=label)
     (star,) = axes.plot(*view.points[example], "*", color=ink(), zorder=5, label="the example")
     star.set(markersize=13, markeredgecolor=axes.get_facecolor())
 
@@ -321,7 +321,7 @@ class DistancesDisplay(Display):
         ax : two Axes, optional
             For the histograms and the ROC curve; default: new axes side by side.
         """
-        histogram, roc = self._set_axes(ax, (10.4, 4.2))
+        histogram, roc = self._set_axes(ax, (10, 4))
         self._draw_histogram(histogram)
         self._draw_roc(roc)
         for axes in self.ax_:
@@ -338,10 +338,10 @@ class DistancesDisplay(Display):
             color = look(c)[0]
             axes.hist(self.after[mask], edges, density=True, color=color, alpha=0.5, label=name)
             heights, _ = np.histogram(before[mask], edges, density=True)
-            axes.stairs(heights, edges, color=color, linestyle=":", linewidth=1.4, label=f"{name}, before")
+            axes.stairs(heights, edges, color=color, linestyle=":", label=f"{name}, before")
         accuracy = np.mean((self.after <= self.threshold) == self.similar)
         level = f"threshold {self.threshold:.3g}"
-        axes.axvline(self.threshold, color=ink(), linestyle="--", linewidth=1.4, label=level)
+        axes.axvline(self.threshold, color=ink(), linestyle="--", label=level)
         axes.set_title(f"the threshold is right for {accuracy:.1%} of pairs")
         axes.set(xlabel="learned distance", ylabel="density")
 
@@ -349,8 +349,8 @@ class DistancesDisplay(Display):
         cases = (("before", self.before, "0.55"), ("after", self.after, look(0)[0]))
         for (name, lengths, color), area in zip(cases, self.areas, strict=True):
             false, true, _ = roc_curve(~self.similar, lengths)
-            axes.plot(false, true, color=color, linewidth=1.8, label=f"{name}, area {area:.3f}")
+            axes.plot(false, true, color=color, label=f"{name}, area {area:.3f}")
         axes.plot([0, 1], [0, 1], ":", color="0.7", linewidth=1)
-        axes.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal", title="ROC curve of distances")
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", title="ROC curve of distances")
         axes.set_xlabel("false positive rate: same class, farther than the level")
         axes.set_ylabel("true positive rate: other class, farther")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.solution import Solution
+from sdpmetric.core.verbs import FittedTransformer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,16 +45,8 @@ STYLE = {
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 
 
-@runtime_checkable
-class Embedder(Protocol):
-    """A fitted transformer: an estimator of this package, of scikit-learn, or a pipeline."""
-
-    def transform(self, X: ArrayLike) -> ArrayLike:
-        """Embed examples."""
-
-
 # The solution or estimator of a metric.
-Learned = Embedder | Solution
+Learned = FittedTransformer | Solution
 
 
 def ink() -> str:
@@ -100,7 +93,7 @@ class Display:
 def tidy(ax: Axes) -> None:
     """Draw no lines above and to the right, and a grid below everything that is faint on white and on dark paper."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="0.5", alpha=0.17, linewidth=0.7)
+    ax.grid(color="0.5", alpha=0.25, linewidth=0.5)
     ax.set_axisbelow(True)
 
 
@@ -133,7 +126,7 @@ def before_and_after(learned: Learned, X: ArrayLike) -> tuple[FloatArray, FloatA
             raise ValueError(f"this solution has {len(L)} metrics, so there is no single embedding; pass one metric.")
         validation.check_width("X", data, L.shape[1], "the metric")
         return data, data @ L.T if len(L) else np.zeros((len(data), 1))
-    embedders = [step for step in steps_of(learned) if isinstance(step, Embedder)]
+    embedders = [step for step in steps_of(learned) if isinstance(step, FittedTransformer)]
     solved = [k for k, step in enumerate(embedders) if hasattr(step, "solution_")]
     if not embedders or getattr(getattr(learned, "components_", None), "ndim", 2) > 2:
         raise ValueError(f"{type(learned).__name__} has no single embedding; pass an estimator with one metric.")

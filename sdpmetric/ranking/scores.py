@@ -181,7 +181,7 @@ def _spaces(
         query_images = items if Q is X else Q @ L.T
     for images in (items, query_images):
         size = float(np.abs(images).max(initial=0.0))
-        validation.check_range("under the metric, examples have coordinates up to", size)
+        validation.check_range("under the metric, examples have coordinates up to {:.3g}", size)
     return query_images, items, False
 
 

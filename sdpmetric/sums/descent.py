@@ -383,7 +383,7 @@ def _certified(point: DescentPoint, a: ByLoss, width: float) -> Step:
     if not (np.isfinite(dual).all() and np.isfinite(L).all()):
         raise OverflowError("multipliers or components are too large for floats")
     if not problem.total.kinked:  # the point is stationary
-        return Step.certified(problem, problem.normalized(L), dual, step_size=width)
+        return replace(Step.certified(problem, problem.normalized(L), dual), step_size=width)
     minimizer, value = problem.dual.minimizer(a), total.value(L)[0]
     if minimizer is not None and total.value(minimizer)[0] < value:
         L, value = minimizer, total.value(minimizer)[0]
@@ -393,4 +393,4 @@ def _certified(point: DescentPoint, a: ByLoss, width: float) -> Step:
     )
     if best < min(value, LARGEST_VALUE):
         L = math.exp(log_scale) * L
-    return Step.certified(problem, L, dual, step_size=width)
+    return replace(Step.certified(problem, L, dual), step_size=width)

@@ -42,7 +42,7 @@ def made(objective, lower_bound, **options):
     ],
 )
 def test_gap_and_missing_or_contradictory_evidence(objective, lower_bound, gap, relative, above):
-    assert excess(objective, lower_bound) == above
+    assert (above or "nothing is proven about") in excess(objective, lower_bound)
     certificate = made(objective, lower_bound)
     assert certificate.gap == absolute_gap(objective, lower_bound) == pytest.approx(gap)
     assert certificate.relative_gap == relative_gap(objective, lower_bound) == pytest.approx(relative)

@@ -228,7 +228,7 @@ def test_divergences_from_a_prior_and_determinants_relative_to_it(identity, rng)
         G = rng.normal(size=(d + 1, d)) * 10.0 ** (decades * rng.uniform(-1, 1, size=d))
         A0 = np.eye(d) if identity else G.T @ G
         A0 = 0.5 * (A0 + A0.T)
-        prior = LogDetPrior.of(A0, np.eye(d) if identity else np.linalg.cholesky(A0))
+        prior = LogDetPrior(A0, np.eye(d) if identity else np.linalg.cholesky(A0))
         far = rng.normal(size=(d, d)) @ np.linalg.cholesky(A0).T
         for L in (far, np.linalg.cholesky(A0).T):
             value, exact = prior.divergence(L), divergence(metric(L), A0)

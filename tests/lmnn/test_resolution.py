@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 import sdpmetric as sm
 from sdpmetric import terms
-from sdpmetric.core.certificate import Dual, closed
+from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.exact import are_independent, separated
 from sdpmetric.lmnn.problem import LMNNProblem
@@ -28,10 +28,10 @@ def pairs_of(rng, m, n):
 
 
 def test_a_resolution_closes_a_gap_and_the_text_says_so():
-    assert not closed(0.0, -4.6e-25, 1e-3)
-    assert closed(0.0, -4.6e-25, 1e-3, 1e-15)
-    assert not closed(0.0, -4.6e-25, 1e-3, 1e-30)
-    assert not closed(1.0, -math.inf, 1e-3, math.inf)
+    assert not made(0.0, -4.6e-25).proves_optimal(1e-3)
+    assert made(0.0, -4.6e-25, resolution=1e-15).proves_optimal(1e-3)
+    assert not made(0.0, -4.6e-25, resolution=1e-30).proves_optimal(1e-3)
+    assert not made(1.0, -math.inf, resolution=math.inf).proves_optimal(1e-3)
     certificate = made(0.0, -4.6e-25, resolution=1e-15)
     assert certificate.proves_optimal(1e-3)
     assert "gap 4.60e-25, below the resolution 1.00e-15 of this statement" in str(certificate)

@@ -15,7 +15,6 @@ from sdpmetric.linalg.rigorous.directed import (
     below,
     congruence,
     gamma,
-    log_bounds,
     log_det,
     log_det_balanced,
     log_det_gram,
@@ -24,9 +23,6 @@ from sdpmetric.linalg.rigorous.directed import (
     sum_below,
 )
 from sdpmetric.linalg.rigorous.forms import Form
-
-# Priors with roots of sizes between 2^-MODERATE and 2^MODERATE are taken as they are.
-MODERATE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +33,8 @@ class LogDetPrior:
     and ``K K^T / (1 - r)``.
     """
 
-    matrix: FloatArray  # (d, d): ``A_0 / 4^power``, symmetric, taken as exact, with entries of moderate size
+    matrix: FloatArray  # (d, d): A_0, symmetric, taken as exact
     root: FloatArray  # (d, d): T with ``T T^T`` about it
-    power: int  # factors are divided by ``2^power``, so squares of their entries do not overflow
-
-    @classmethod
-    def of(cls, matrix: FloatArray, root: FloatArray) -> LogDetPrior:
-        """Return the prior A_0 with a root, in units that make the root's largest entry about 1."""
-        power = int(np.frexp(np.abs(root).max(initial=0.0))[1])
-        scaled = np.ldexp(matrix, -2 * power)
-        if abs(power) < MODERATE or not np.array_equal(np.ldexp(scaled, 2 * power), matrix):
-            return cls(matrix, root, 0)
-        return cls(scaled, np.ldexp(root, -power), power)
 
     @cached
     def _is_identity(self) -> bool:
@@ -82,21 +68,13 @@ class LogDetPrior:
             return None
         if self._is_identity:
             return np.ones(len(K)), np.ones(len(K))
-        squares, g = np.ldexp(np.einsum("ij,ij->i", K, K), -2 * self.power), gamma(len(K) + 8)
+        squares, g = np.einsum("ij,ij->i", K, K), gamma(len(K) + 8)
         if not (squares > 1e-300).all():
             return None
         return squares * (1.0 - g) / (1.0 + r), squares * (1.0 + g) / (1.0 - r)
 
     @cached
     def log_det_matrix(self) -> tuple[float, float]:
-        if not self.power:
-            return self._log_det
-        shift = [2.0 * self.power * len(self.matrix) * float(log_two) for log_two in log_bounds(np.array(2.0))]
-        low, high = math.nextafter(min(shift), -math.inf), math.nextafter(max(shift), math.inf)
-        return sum_below(np.array([self._log_det[0], low])), sum_above(np.array([self._log_det[1], high]))
-
-    @cached
-    def _log_det(self) -> tuple[float, float]:
         return (0.0, 0.0) if self._is_identity else log_det(self.matrix)
 
     def divergence(self, components: FloatArray) -> float:
@@ -106,10 +84,8 @@ class LogDetPrior:
         that turn A_0 into the identity.
         """
         K, _, _, r = self._inverse
-        scaled = np.ldexp(components, -self.power)
-        if not r < 0.5 or not np.array_equal(np.ldexp(scaled, self.power), components):
+        if not r < 0.5:
             return math.inf
-        components = scaled
         B, E = self._product(components, K)
         size = np.abs(B) + E
         trace, volume = above(float(np.sum(size * size)), B.size + 8), log_det_gram(components)[0]
@@ -118,17 +94,16 @@ class LogDetPrior:
     def divergence_of(self, metric: FloatArray) -> float:
         """A float not below the divergence of a metric of floats, infinite if it is not proven to be regular."""
         K, _, _, r = self._inverse
-        scaled = np.ldexp(metric, -2 * self.power)
-        if not r < 0.5 or not np.array_equal(np.ldexp(scaled, 2 * self.power), metric):
+        if not r < 0.5:
             return math.inf
-        B, E = congruence(psd.symmetrize(scaled), K)
+        B, E = congruence(psd.symmetrize(metric), K)
         trace = above(sum_above(np.append(np.diag(B), np.diag(E))), 2)
-        return self._divergence(trace, log_det_balanced(psd.symmetrize(scaled))[0], B, norm_above(E))
+        return self._divergence(trace, log_det_balanced(psd.symmetrize(metric))[0], B, norm_above(E))
 
     def _divergence(self, trace: float, volume: float, gram: FloatArray, radius: float) -> float:
         """Bound the divergence by trace and ``log det``, or near A_0 by the distance of the metric from it."""
         _, inner, error, r = self._inverse
-        terms = [above(trace / (1.0 - r), 4), -volume, self._log_det[1], -len(inner)]
+        terms = [above(trace / (1.0 - r), 4), -volume, self.log_det_matrix[1], -len(inner)]
         by_terms = sum_above(np.array(terms)) if volume > -math.inf else math.inf
         radius = above((norm_above(gram - inner) + error + radius) / (1.0 - r), 12)
         return min(by_terms, above(radius * radius / (2.0 * (1.0 - radius)), 8)) if radius < 0.5 else by_terms
@@ -140,17 +115,15 @@ class LogDetPrior:
         ``log det(P^T (K K^T / (1 + r) + F) P) - log det(P^T P) + log det A_0``.
         """
         K, _, _, r = self._inverse
-        scaled = np.ldexp(P, -self.power)  # with F multiplied by 4^power its form is the same
-        if not r < 0.5 or not np.array_equal(np.ldexp(scaled, self.power), P):
+        if not r < 0.5:
             return -math.inf
-        P = scaled
         N, E = self._product(np.ascontiguousarray(K.T), P)
         size = np.abs(N) + E
         inner = Form(N.T @ N, norm_above(self._gram_errors(size, E)), above(float(np.sum(size * size)), N.size + 4))
         value, scale = (inner.times(below(1.0 / (1.0 + r), 2)) + form).log_det[0], log_det_gram(P)[1]
         if not (math.isfinite(value) and math.isfinite(scale)):
             return -math.inf
-        return sum_below(np.array([value, -scale, self._log_det[0]]))
+        return sum_below(np.array([value, -scale, self.log_det_matrix[0]]))
 
     def _product(self, A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return a product with the factor K, and the largest errors of its entries."""

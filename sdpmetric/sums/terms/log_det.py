@@ -111,7 +111,7 @@ class LogDet(Regularizer):
     @cached
     def prior(self) -> LogDetPrior:
         """M0 for bounds in floating point."""
-        return LogDetPrior.of(self.target, self.root)
+        return LogDetPrior(self.target, self.root)
 
     @cached
     def inverse_root(self) -> FloatArray:
