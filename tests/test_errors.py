@@ -177,9 +177,6 @@ CHECKS = {
     validation.check_matrix: [(EYE_2, (3, 3)), (EYE_3 * NAN, (3, 3)), ([["a"]], (1, 1))],
     validation.check_vector: [([1.0], 2), ([1.0, INF], 2), ("abc", 2), ([1j, 1.0], 2), ([[1.0, 2.0]], 2), ([], None)],
     validation.check_positive_definite: [(-EYE_3, 3), (EYE_2, 3), (np.triu(np.ones((3, 3))), 3), (EYE_3 * NAN, 3)],
-    lambda name, *factor: validation.check_factors(*factor, name=name): [
-        (bad_factor, 3) for bad_factor in (EYE_2, "abc", np.zeros((0, 3, 3)), EYE_3[0])
-    ],
     validation.rectangular: [([[1], [0, 1]],)],
     validation.unmasked: [(np.ma.masked_greater(X, 1.0),)],
 }
@@ -269,6 +266,9 @@ REASONS = {
         *(partial(kind(init=1e308 * EYE_3).fit, X, Y) for kind in (estimators.SDML, estimators.NCA, estimators.LMNN)),
         *(partial(kind(init=1e-80 * EYE_3).fit, X, Y) for kind in (estimators.SDML, estimators.NCA, estimators.LMNN)),
         *(partial(sm.LMNNProblem.from_labels, X, Y, 1, sample_weight=w * np.ones(N)) for w in (1e40, 1e-40)),
+    ],
+    "components": [
+        partial(validation.check_factors, bad_factor, 3) for bad_factor in (EYE_2, "abc", np.zeros((0, 3, 3)), EYE_3[0])
     ],
     "scale the features": [
         *(

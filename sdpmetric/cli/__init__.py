@@ -214,12 +214,13 @@ def demo(
     """
     from sdpmetric.cli import inputs, results
     from sdpmetric.core.registry import solvers_of
+    from sdpmetric.core.validation import check_choice
     from sdpmetric.core.verbs import compare
 
     chosen, limits = only or list(DEMO_SETS), SolverOptions()
     with inputs.input_errors():
         for name in chosen:
-            inputs.check_choice("--only", name, DEMO_SETS)
+            check_choice("--only", name, DEMO_SETS)
     out, began, proven, tolerances = results.Output(), time.perf_counter(), True, {}
     worth, helps = list[str](), dict[str, list[str]]()
     for name in chosen:

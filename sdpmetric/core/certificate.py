@@ -169,8 +169,13 @@ class Certificate(ABC):
 
     def with_origin(self, before: Certificate) -> Self:
         """The same certificate, with what a certificate of the same point before rounding knows of its program."""
-        residual = max(self.primal_residual, before.primal_residual)
-        return replace(self, program=before.program, primal_residual=residual, info={**before.info, **self.info})
+        return replace(
+            self,
+            program=before.program,
+            primal_residual=max(self.primal_residual, before.primal_residual),
+            rigor=max(self.rigor, before.rigor, key=RIGORS.index),
+            info={**before.info, **self.info},
+        )
 
     @property
     def reservation(self) -> str:
@@ -262,13 +267,6 @@ class DualityCertificate(Certificate):
             return f"gap {scientific(self.gap, digits)}, below the resolution {resolution} of this statement"
         wide = f": {excess(self.objective, self.lower_bound)}" if self.relative_gap > 1e-2 else ""
         return super().gap_in_words(digits) + wide
-
-    def with_origin(self, before: Certificate) -> Self:
-        """Return the text of every kind, and whose bounds they are."""
-        certificate = super().with_origin(before)
-        if not isinstance(before, DualityCertificate):
-            return certificate
-        return replace(certificate, rigor=max(certificate.rigor, before.rigor, key=RIGORS.index))
 
     def proves_optimal(self, tol: float) -> bool:
         """Whether the relative gap is at most `tol`, or the gap at most the resolution; False of what a file says."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
@@ -361,10 +360,6 @@ def _add(state: hashlib._Hash, value: object) -> None:
         state.update(repr(value.item() if isinstance(value, np.generic) else value).encode() + b"\0")
     elif isinstance(value, np.ndarray):
         _add_array(state, value)
-    elif sp.issparse(value):
-        matrix = sp.csr_array(value)
-        for item in (matrix.indptr, matrix.indices, matrix.data):
-            _add_array(state, item)
     elif isinstance(value, Mapping):
         _add(state, sorted(value.items()))
     elif isinstance(value, tuple | list):

@@ -6,13 +6,11 @@ The flag of a read-only array is no promise: an older view, another process that
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 ValueT = TypeVar("ValueT")
@@ -26,12 +24,6 @@ def read_only(value: ValueT) -> ValueT:
 def _read_only(value: object) -> object:
     if isinstance(value, np.ndarray):
         return _copied(value)
-    if sp.issparse(value):
-        arrays = {name: item for name, item in vars(value).items() if isinstance(item, np.ndarray)}
-        value = copy.copy(value)
-        for name, item in arrays.items():
-            setattr(value, name, _copied(item))
-        return value
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple(map(_read_only, value))
     if isinstance(value, list):

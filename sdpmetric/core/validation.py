@@ -462,14 +462,14 @@ def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None
     return None if metric is None or residual > RANGES.rounded_share else real_array("metric", metric)
 
 
-def check_factors(components: ArrayLike, d: int, *, name: str = "components") -> FloatArray:
+def check_factors(components: ArrayLike, d: int) -> FloatArray:
     """Factors (c, r, d) in float64 of one metric, given as (r, d), or of several."""
-    array = real_array(name, components)
+    array = real_array("components", components)
     if array.ndim == 2:
-        return check_matrix(name, array, ("r", d), f"or (c, r, {d}) for c metrics")[None]
-    factors = check_matrix(name, array, ("c", "r", d), f"or (r, {d}) for one metric")
+        return check_matrix("components", array, ("r", d), f"or (c, r, {d}) for c metrics")[None]
+    factors = check_matrix("components", array, ("c", "r", d), f"or (r, {d}) for one metric")
     if not len(factors):
-        raise ValueError(f"{name} must have one metric at least, got shape {factors.shape}.")
+        raise ValueError(f"components must have one metric at least, got shape {factors.shape}.")
     return factors
 
 
@@ -492,10 +492,7 @@ def real_array(name: str, values: ArrayLike | None) -> FloatArray:
     """A copy in float64 of a dense array of real numbers that float64 does not change."""
     numbers(name, values)
     try:
-        array = np.asarray(values)
-        if array.dtype.kind == "c":
-            raise TypeError("complex numbers")
-        return array.astype(np.float64)
+        return np.asarray(values).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{name} must be a dense array of real numbers, got {type(values).__name__} ({error})."

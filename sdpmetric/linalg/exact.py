@@ -245,6 +245,7 @@ def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, la
     X = X[:, differ]
     rows, row_numbers = np.unique(np.concatenate([first, second]), return_inverse=True)
     points, same = np.unique(X[rows], axis=0, return_inverse=True)
-    a, b = forest(*same.ravel()[row_numbers.reshape(2, -1)], len(points))
+    a, b = same.ravel()[row_numbers.reshape(2, -1)]
+    a, b = forest(a, b, len(points))
     found = null_directions(points, a, b) if min(k, len(a)) > largest else None
     return min(k, len(a)) if found is None else k - found[0].shape[1]

@@ -100,11 +100,9 @@ def data_basis(X: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def triangle(blocks: Iterable[FloatArray]) -> FloatArray:
     """The R of a QR decomposition of stacked blocks of rows: ``R.T @ R`` is their Gram matrix, without squaring."""
-    R: FloatArray | None = None
+    R = np.zeros((0, 0))
     for block in blocks:
-        R = np.asarray(np.linalg.qr(block if R is None else np.concatenate([R, block]), mode="r"))
-    if R is None:
-        raise ValueError("triangle needs at least one block of rows; pass one with no rows if there are none.")
+        R = np.asarray(np.linalg.qr(np.concatenate([R, block]) if len(R) else block, mode="r"))
     return R
 
 

@@ -67,13 +67,7 @@ class ConvergenceDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        learned: object,
-        *,
-        against: Against = "seconds",
-        ax: Sequence[Axes] | None = None,
-        name: str | None = None,
-        color: str | None = None,
+        cls, learned: object, *, against: Against = "seconds", ax: Sequence[Axes] | None = None, name: str | None = None
     ) -> Self:
         """Draw the solve of a fitted estimator or a solution, with its certificate as the last point.
 
@@ -81,7 +75,7 @@ class ConvergenceDisplay(Display):
         ----------
         learned : estimator with ``solution_``, a pipeline with one, or Solution
         against : {"seconds", "iteration"}, default "seconds"
-        ax, name, color
+        ax, name
             As in `plot`; `name` is the solver's by default.
         """
         solution = solution_of(learned)
@@ -90,7 +84,7 @@ class ConvergenceDisplay(Display):
         last = TraceRow(solution.n_iter, solution.seconds, *values, n_active=certificate.n_active)
         name = solution.solver if name is None else name
         rows = Trace([*solution.trace, last])
-        return cls.from_trace(rows, kind=certificate.kind, against=against, ax=ax, name=name, color=color)
+        return cls.from_trace(rows, kind=certificate.kind, against=against, ax=ax, name=name)
 
     from_solution = from_estimator
 
@@ -103,7 +97,6 @@ class ConvergenceDisplay(Display):
         against: Against = "seconds",
         ax: Sequence[Axes] | None = None,
         name: str | None = None,
-        color: str | None = None,
     ) -> Self:
         """Draw a trace alone.
 
@@ -112,7 +105,7 @@ class ConvergenceDisplay(Display):
         trace : Trace
         kind : str, default "duality"
             Kind of certificate: the objective of a stream ("regret") grows, of anything else the best so far is drawn.
-        against, ax, name, color
+        against, ax, name
             As in `from_estimator`.
 
         Raises
@@ -129,9 +122,9 @@ class ConvergenceDisplay(Display):
         if kind != "regret":
             objective, bound = np.fmin.accumulate(objective), np.fmax.accumulate(bound)
         display = cls(trace[against], objective, bound, against=against, kind=kind)
-        return display.plot(ax, name=name, color=color)
+        return display.plot(ax, name=name)
 
-    def plot(self, ax: Sequence[Axes] | None = None, *, name: str | None = None, color: str | None = None) -> Self:
+    def plot(self, ax: Sequence[Axes] | None = None, *, name: str | None = None) -> Self:
         """Draw.
 
         Parameters
@@ -140,12 +133,10 @@ class ConvergenceDisplay(Display):
             For values and for the gap; default: new axes, one below the other.
         name : str, optional
             Prefix of the legend's entries "objective" and "lower bound".
-        color : str, optional
-            Default: the next color of the axes.
         """
         values, gaps = self._set_axes(ax, (6, 6), stacked=True)
         named = f"{name}: " if name else ""
-        color = look(sum(line.get_linestyle() == "-" for line in values.lines))[0] if color is None else color
+        color = look(sum(line.get_linestyle() == "-" for line in values.lines))[0]
         finite = np.isfinite(self.objective)
         proven = finite & np.isfinite(self.gap)
         is_regret = self.kind == "regret"
