@@ -238,16 +238,6 @@ class DualityCertificate(Certificate):
     See Also
     --------
     InfeasibilityCertificate, RelaxationCertificate, certify
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
-    >>> solution = sm.solve(problem)
-    >>> certificate = sm.certify(problem, metric=np.eye(4))
-    >>> certificate.lower_bound <= solution.objective, certificate.rigor
-    (True, 'float')
     """
 
     resolution: float = 0.0
@@ -294,16 +284,7 @@ class DualityCertificate(Certificate):
 
 @dataclass(frozen=True, kw_only=True)
 class RelaxationCertificate(DualityCertificate):
-    """A lower bound for a metric of bounded rank, by weak duality of the convex relaxation.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> ranking = sm.FRMLProblem.from_labels(*sm.datasets.load("iris"), 2, "auc", regularization=0.1)
-    >>> found = sm.solve(ranking, solver="relaxed")
-    >>> found.certificate.kind
-    'relaxation'
-    """
+    """A lower bound for a metric of bounded rank, by weak duality of the convex relaxation."""
 
     kind: ClassVar[str] = "relaxation"
 
@@ -325,15 +306,6 @@ class InfeasibilityCertificate(Certificate):
     ----------
     contradiction : tuple of int
         Constraints that are proven to contradict each other, in the problem's order (POLA: pairs).
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> pairs, similar = sm.constraints.pairs(y, 30)
-    >>> twice = sm.POLAProblem(X, [[0, 60], [0, 60]], [True, False], slack_weight=None)  # similar and dissimilar
-    >>> sm.solve(twice).certificate.contradiction
-    (0, 1)
     """
 
     objective: float = math.inf
@@ -366,17 +338,6 @@ class RegretCertificate(Certificate):
     ----------
     regret_bound : float or None
         The cumulative loss that the algorithm's theorem allows, or None without a theorem.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> pairs, similar = sm.constraints.pairs(y, 30)
-    >>> stream = sm.LEGOProblem(X, pairs, np.where(similar, 1.0, 9.0), learning_rate=0.1)
-    >>> certificate = sm.regret(stream, sm.solve(stream))
-    >>> certificate.lower_bound <= certificate.objective <= certificate.regret_bound
-    True
     """
 
     regret_bound: float | None = None
@@ -405,14 +366,6 @@ class StationarityCertificate(Certificate):
     ----------
     stationarity : float
         Norm of the objective's gradient at the point, on the scale that the problem names; 0 at a stationary point.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> found = sm.solve(sm.NCAProblem(X, y, n_components=2), max_iter=20)
-    >>> found.certificate.kind, found.certificate.proves_optimal(1.0)
-    ('stationarity', False)
     """
 
     stationarity: float
@@ -453,15 +406,6 @@ class Dual:
     triplets : Triplets
     values : (t,) array
         The multiplier ``a_t`` of each listed triplet, between 0 and the push weight times its weight.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
-    >>> solution = sm.solve(problem)
-    >>> dual = solution.dual
-    >>> len(dual) == len(dual.triplets), float(dual.values.max()) <= problem.push_weight
-    (True, True)
     """
 
     triplets: Triplets

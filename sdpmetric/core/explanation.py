@@ -216,15 +216,6 @@ class Explanation:
     influence : Influence
     slacks : Slacks
     sensitivity : Sensitivity
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
-    >>> solution = sm.solve(problem)
-    >>> explanation = sm.explain(solution)
-    >>> len(explanation.influence.contribution)
-    150
     """
 
     certificate: Certificate
@@ -252,7 +243,7 @@ SUPPORT = 1e-6
 
 
 @allow_underflow
-def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
+def explain(solution: Solution) -> Explanation:
     """Explain a solution by its multipliers: support, influence, slacks and sensitivities.
 
     The multipliers are first made dual feasible, as for a certificate. The smaller the gap of
@@ -263,8 +254,6 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     solution : Solution
         A problem's solution with multipliers of constraints. If it has none (a solve that was
         interrupted early), the slopes at its metric take their place, and the gap is larger.
-    problem : Problem, optional
-        The problem, for a solution that was loaded without it; default ``solution.problem``.
 
     Returns
     -------
@@ -291,7 +280,7 @@ def explain(solution: Solution, problem: Problem | None = None) -> Explanation:
     >>> explanation.support.at_bound.any()
     np.True_
     """
-    stated = problem_of("explain", solution, problem)
+    stated = problem_of("explain", solution)
     if not isinstance(stated, Constrained):
         reason = "it has no method constraints() that says what multipliers belong to; see solution.certificate"
         raise unsupported("explain", stated, reason)

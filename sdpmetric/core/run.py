@@ -59,27 +59,6 @@ class Run:
 
     `take` keeps the best points and bounds of the steps, and ends the solve if a certificate closes the gap. After the
     steps, and after any interruption of them, `finish` certifies the best point, which no limit cuts short.
-
-    Attributes
-    ----------
-    problem, budget, tol
-        The problem, the limits, and the relative gap to prove.
-    callbacks, score, early_stopping
-        Who sees the steps: see `sdpmetric.solve`.
-    stream : bool
-        Whether the last step is the answer, as for a stream, and not the best.
-    relaxed : bool
-        Whether the steps bound a larger set; the lower bound is then that of a relaxation.
-    solver : str
-        The solver of the last steps.
-    best : Step or None
-        Of the smallest objective; of a stream, the last.
-    best_nonzero : Step or None
-        The same among metrics other than zero.
-    tightest : Step or None
-        Of the largest lower bound.
-    aim : float
-        The relative gap, by the steps' own estimates, that starts a certificate of the best point.
     """
 
     problem: Problem
@@ -88,15 +67,15 @@ class Run:
     callbacks: Sequence[Callback] = ()
     score: Score | None = None
     early_stopping: EarlyStopping | None = None
-    stream: bool = False
-    relaxed: bool = False
-    solver: str = field(default="", init=False)
+    stream: bool = False  # The last step is the answer, not the best
+    relaxed: bool = False  # The steps bound a larger set; the lower bound is that of a relaxation
+    solver: str = field(default="", init=False)  # Of the last steps
     trace: Trace = field(default_factory=Trace, init=False)
     status: Status | None = field(default=None, init=False)
-    best: Step | None = field(default=None, init=False)
-    best_nonzero: Step | None = field(default=None, init=False)
-    tightest: Step | None = field(default=None, init=False)
-    aim: float = field(init=False)
+    best: Step | None = field(default=None, init=False)  # Of the smallest objective; of a stream, the last
+    best_nonzero: Step | None = field(default=None, init=False)  # The same among metrics other than zero
+    tightest: Step | None = field(default=None, init=False)  # Of the largest lower bound
+    aim: float = field(init=False)  # The relative gap, by the steps' own estimates, at which the best is certified
 
     def __post_init__(self) -> None:
         self.aim = self.tol

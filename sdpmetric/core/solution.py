@@ -72,16 +72,6 @@ class Solution:
     See Also
     --------
     Certificate, Status, solve
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
-    >>> solution = sm.solve(problem)
-    >>> solution.components.shape[1], solution.metric.shape
-    (4, (4, 4))
-    >>> solution.lower_bound <= solution.objective
-    True
     """
 
     components: NDArray[np.floating]

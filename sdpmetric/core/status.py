@@ -11,16 +11,7 @@ BETWEEN = ("sdpmetric", "sklearn", "joblib", "numpy")
 
 
 class Status(Enum):
-    """How a solve ended; every member carries advice.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
-    >>> solution = sm.solve(problem)
-    >>> solution.status.word, solution.status.ok
-    ('optimal', True)
-    """
+    """How a solve ended; every member carries advice."""
 
     OPTIMAL = ("optimal", "The requested relative gap is proven, at the rigor of the certificate.")
     OPTIMAL_INACCURATE = (
@@ -87,17 +78,4 @@ def warn(words: str, category: type[Warning]) -> None:
 
 
 class UselessOptimumWarning(UserWarning):
-    """The optimum fits the training data but is likely to overfit; the warning says why, and what to do.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import sdpmetric as sm
-    >>> from sdpmetric.estimators import LMNN
-    >>> X, y = sm.datasets.load("iris")
-    >>> with warnings.catch_warnings(record=True) as said:
-    ...     warnings.simplefilter("always", sm.UselessOptimumWarning)
-    ...     _ = LMNN(push_weight=0.0).fit(X, y)
-    >>> print(said[-1].message)
-    LMNN: the metric is 0, under which all examples are equal: ...
-    """
+    """The optimum fits the training data but is likely to overfit; the warning says why, and what to do."""

@@ -75,15 +75,6 @@ class TraceRow:
         Score on validation examples, larger is better.
     stop : Stop
         Why a round of the solver ended at this step: ``stalled``, for example.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
-    >>> solution = sm.solve(problem)
-    >>> row = solution.trace[-1]
-    >>> row.lower_bound <= row.objective
-    True
     """
 
     iteration: int
@@ -106,14 +97,6 @@ class Trace:
     """The trace of a solve: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``.
 
     It prints as a table of what the solver knew.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
-    >>> solution = sm.solve(problem)
-    >>> solution.trace[-1].iteration == int(solution.trace["iteration"][-1])
-    True
     """
 
     rows: list[TraceRow] = field(default_factory=list)

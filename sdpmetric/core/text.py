@@ -9,13 +9,12 @@ from fractions import Fraction
 from html import escape
 
 
-def rounded(value: float | Fraction, digits: int = 2) -> str:
-    """Return a finite number with that many significant digits, rounded up."""
-    exact = Fraction(repr(float(value))) if isinstance(value, float) else value  # a float by its digits
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    short = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
-    is_decimal = exact == 0 or 1e-4 <= abs(short) < 1e6
-    return f"{short.normalize():,f}" if is_decimal else f"{short:.{digits - 1}e}"
+def rounded(value: Fraction) -> str:
+    """Return a finite number with two significant digits, rounded up."""
+    context = Context(prec=2, rounding=ROUND_CEILING)
+    short = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    is_decimal = value == 0 or 1e-4 <= abs(short) < 1e6
+    return f"{short.normalize():,f}" if is_decimal else f"{short:.1e}"
 
 
 def scientific(value: float, digits: int) -> str:

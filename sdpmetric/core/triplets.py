@@ -18,14 +18,6 @@ class Triplets:
     ----------
     anchors, targets, impostors : (t,) int32 arrays
         Row indices into the data.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import sdpmetric as sm
-    >>> triplets = sm.Triplets.from_array(np.array([[0, 1, 60], [2, 3, 70]]))
-    >>> len(triplets), triplets.impostors.tolist()
-    (2, [60, 70])
     """
 
     anchors: IndexArray

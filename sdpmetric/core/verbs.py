@@ -294,15 +294,6 @@ class Comparison:
     Attributes
     ----------
     solutions : tuple of Solution
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> problem = sm.LMNNProblem.from_labels(*sm.datasets.load("iris"))
-    >>> solution = sm.solve(problem)
-    >>> comparison = sm.compare(solution, sm.solve(problem, solver="conic"))
-    >>> comparison.consistent, comparison.verdict[:6]
-    (True, 'Proven')
     """
 
     solutions: tuple[Solution, ...]

@@ -137,21 +137,18 @@ class SoftNeighborProblem(Problem):
         """The latest full evaluation: factor, value and gradient."""
         return [None, 0.0, self.rows[:0]]
 
-    def distribution(self, components: ArrayLike, examples: NDArray[np.integer] | None = None) -> FloatArray:
-        """The probabilities ``p_ij`` of some examples, to look at, (m, n); 0 for an example with itself.
+    def distribution(self, components: ArrayLike) -> FloatArray:
+        """The probabilities ``p_ij``, to look at, (n, n); 0 for an example with itself.
 
         Parameters
         ----------
         components : (r, d) array
-        examples : (m,) integer array, optional
-            Default all, which takes n^2 numbers.
         """
         L, _ = self.check_point(components, None)
-        rows = np.arange(len(self.X)) if examples is None else np.asarray(examples)
         Z = self.centered @ L.T
         norms = np.einsum("ij,ij->i", Z, Z)
-        D = np.maximum(norms[rows, None] + norms - 2 * Z[rows] @ Z.T, 0.0)
-        D[np.arange(len(rows)), rows] = np.inf
+        D = np.maximum(norms[:, None] + norms - 2 * Z @ Z.T, 0.0)
+        np.fill_diagonal(D, np.inf)
         E = np.exp(D.min(axis=1, keepdims=True) - D)
         return np.asarray(E / E.sum(axis=1, keepdims=True))
 
