@@ -107,10 +107,6 @@ def _generator(random_state: RandomState) -> np.random.RandomState:
 
 Ridge = float | Literal["auto"]
 
-# More directions than this, relative to the examples, and a metric without a ridge fits the training examples only:
-# docs/measured/methods.md has the measurements.
-CROWDED = 0.25
-
 
 @dataclass(frozen=True, eq=False)
 class SampleSize:
@@ -157,7 +153,7 @@ def caution(
     if isinstance(certificate, DualityCertificate) and 0.0 <= certificate.objective <= certificate.resolution:
         return f"the objective is 0, up to its resolution, so the labels hardly constrain the metric: {advice}"
     worst = max(sample_sizes, key=lambda sample_size: sample_size.crowding)
-    if ridge == 0.0 and worst.crowding > CROWDED:
+    if ridge == 0.0 and worst.crowding > 0.25:  # docs/measured/methods.md has the measurements
         return (
             f"{worst.examples} examples in {worst.directions} directions are too few to know what each direction "
             f"costs: {advice}"

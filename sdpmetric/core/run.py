@@ -205,24 +205,22 @@ class Run:
 
     def _certified(self, step: Step) -> Step:
         """Return a step with the certificate of its point in the data's dtype, by the best multipliers so far."""
-        own = step.certificate
-        if self.stream and own is not None:  # only the learner of a stream knows it
+        certificate, multipliers = step.certificate, step.multipliers
+        if self.stream and certificate is not None:  # only the learner of a stream can make it
             return step
-        is_proven = own is not None and own.proves_optimal(self.tol)
+        is_proven = certificate is not None and certificate.proves_optimal(self.tol)
         bound = step if is_proven or self.tightest is None else self.tightest
         components = np.asarray(in_dtype(step.components, self.problem.X.dtype), dtype=np.float64)
-        if own is not None and bound is step and np.array_equal(components, step.components):
-            certificate, multipliers = own, step.multipliers
-        else:
+        if certificate is None or bound is not step or not np.array_equal(components, step.components):
             dual = None if bound.multipliers is None else bound.multipliers()
-            certificate = self._certificate(components, dual, own, bound.certificate)
+            certificate = self._certificate(components, dual, step.certificate, bound.certificate)
             multipliers = None if dual is None else lambda: dual
         return replace(Step.of_certificate(components, certificate), multipliers=multipliers, extras=step.extras)
 
     def _certificate(
-        self, components: FloatArray, dual: Multipliers | None, own: Certificate | None, other: Certificate | None
+        self, components: FloatArray, dual: Multipliers | None, before: Certificate | None, bound: Certificate | None
     ) -> Certificate:
-        """Certify a point; `own` is its certificate before rounding, `other` the certificate of another point."""
+        """Certify a point; its certificate `before` rounding, and that of the best bound, add what they prove."""
         try:
             certificate = self.problem.certify(components, dual=dual)
         except BREAKDOWNS as error:
@@ -231,10 +229,10 @@ class Run:
                 "features, for example to [0, 1], and choose weights nearer to 1."
             ) from error
         # A lower bound that the problem has proven at one point holds for all.
-        bounds = [known.lower_bound for known in (certificate, own, other) if known is not None]
-        certificate = replace(certificate, lower_bound=max(bounds))
-        if own is not None:  # of the solver's program
-            return certificate.with_origin(own)
+        proofs = [proof for proof in (certificate, before, bound) if proof is not None]
+        certificate = replace(certificate, lower_bound=max(proof.lower_bound for proof in proofs))
+        if before is not None:  # of the solver's program
+            return certificate.with_origin(before)
         if self.relaxed and isinstance(certificate, DualityCertificate):
             return RelaxationCertificate.of(certificate)
         return certificate

@@ -353,11 +353,10 @@ def check_solution(verb: str, solution: object) -> None:
         raise TypeError(f"{verb} takes a solution, as solve(problem) returns one, got {type(solution).__name__}.")
 
 
-def problem_of(verb: str, solution: object, problem: Problem | None = None) -> Problem:
-    """The problem that is given, or that of the solution."""
+def problem_of(verb: str, solution: object) -> Problem:
+    """The problem of a solution."""
     check_solution(verb, solution)
-    stated = cast(Solution, solution).problem if problem is None else problem
-    if stated is None:
+    if (stated := cast(Solution, solution).problem) is None:
         raise ValueError(f"{verb}: the solution was loaded without its problem; pass it to Solution.load, too.")
     return stated
 

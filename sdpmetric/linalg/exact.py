@@ -157,17 +157,12 @@ def _solve(rows: IntegerArray, pivot_rows: list[int], pivot_columns: list[int]) 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.integer]
 
-# Most entries of a matrix for elimination in whole numbers: about a second.
-ENTRIES = 400_000
-# Its columns, at most: numbers grow with each.
-DIMENSIONS = 128
-
 
 def null_directions(
     X: NDArray[np.floating], first: IndexArray, second: IndexArray
 ) -> tuple[IntegerArray, IntegerArray] | None:
     """The directions along which no pair differs, and X along them, in whole numbers; None if it takes too long."""
-    if X.size > ENTRIES or X.shape[1] > DIMENSIONS:
+    if X.size > 400_000 or X.shape[1] > 128:  # about a second; numbers grow with each column
         return None
     rows, (a, b) = integers(X), forest(first, second, len(X))
     try:
@@ -213,8 +208,8 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
         return np.asarray(sp.csgraph.connected_components(graph, directed=False)[1], dtype=np.int32)[place]
     varying = differing(X, first, second)
     groups = refined(np.zeros(len(X), dtype=np.int32), X[:, ~varying].astype(np.float64))
-    found = null_directions(X[:, varying], first, second)
-    return groups if found is None else refined(groups, found[1])
+    null_and_images = null_directions(X[:, varying], first, second)
+    return groups if null_and_images is None else refined(groups, null_and_images[1])
 
 
 def are_independent(points: FloatArray) -> bool:
@@ -247,5 +242,5 @@ def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, la
     points, same = np.unique(X[rows], axis=0, return_inverse=True)
     a, b = same.ravel()[row_numbers.reshape(2, -1)]
     a, b = forest(a, b, len(points))
-    found = null_directions(points, a, b) if min(k, len(a)) > largest else None
-    return min(k, len(a)) if found is None else k - found[0].shape[1]
+    null_and_images = null_directions(points, a, b) if min(k, len(a)) > largest else None
+    return min(k, len(a)) if null_and_images is None else k - null_and_images[0].shape[1]

@@ -11,9 +11,6 @@ from scipy.optimize import Bounds, OptimizeResult, minimize, minimize_scalar
 
 from sdpmetric.arrays import LARGEST_VALUE, FloatArray
 
-# Pairs of steps and gradients that L-BFGS-B keeps.
-MEMORY = 20
-
 # Share of the tolerance below which a gap estimated in floats is proven.
 GAP_SHARE = 0.8
 
@@ -54,7 +51,7 @@ def lbfgs(
         if reason:
             raise StopIteration
 
-    limits = {"maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0} | options
+    limits = {"maxcor": 20, "ftol": 0.0, "gtol": 0.0} | options
     minimum = minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=look, options=limits)
     return minimum, reason or (Stop.LIMIT if minimum.status == 1 else Stop.CONVERGED)
 

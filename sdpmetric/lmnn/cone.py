@@ -174,10 +174,10 @@ class DualCone:
     def _without_exact_null_directions(self) -> Coordinates | None:
         """Elimination in whole numbers finds as many null directions as floats do."""
         pulled, groups = self._pulled
-        found = null_directions(self.X[:, pulled], self.pull.first, self.pull.second)
-        if found is None or found[0].shape[1] != int(pulled.sum()) - self.pull.coordinates.rank:
+        null_and_images = null_directions(self.X[:, pulled], self.pull.first, self.pull.second)
+        if null_and_images is None or null_and_images[0].shape[1] != int(pulled.sum()) - self.pull.coordinates.rank:
             return None
-        groups = refined(groups, found[1])
+        groups = refined(groups, null_and_images[1])
         return self._of(self.pull.coordinates.range, pulled, groups)
 
     def _with_small_costs(self) -> Coordinates:

@@ -28,13 +28,8 @@ Embedding = tuple[FloatArray, LongArray, FloatArray, FloatArray, FloatArray]
 Matches = tuple[LongArray, LongArray, FloatArray, int, FloatArray]
 # What `weighted_rows` fills in: values, products, column sums, transposed products.
 Sums = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-# Entries of the buffer: a core's second-level cache holds it and its other factor.
-BUFFER = 80_000
 # Pairs between two looks at the clock: 0.1 s.
 PAIRS_AT_ONCE = 1 << 23
-# Rows of a block at least and at most.
-FEWEST_ROWS = 16
-MOST_ROWS = 128
 # exp(-708) is the smallest normal number; below it the polynomial's exponent would wrap around.
 LOWEST = -708.0
 # Of the exponential, the highest power first.
@@ -254,7 +249,7 @@ def evaluate(
     embedding, or one with the data, whichever is less.
     """
     n, m = len(X), len(X) if anchor_rows is None else len(anchor_rows)
-    height = max(FEWEST_ROWS, min(MOST_ROWS, BUFFER // n))
+    height = max(16, min(128, 80_000 // n))  # a core's second-level cache holds the buffer and its other factor
     n_workers = threads.part_count(m // height, 1, max_parts=threads.ACCUMULATORS)
     in_features = X.shape[1] <= 2 * len(L)
     with threads.one_pool():

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # Points are fainter from this number of examples on.
 DENSE = 1000
-# Rows of distances that are held at once.
-ROWS_AT_ONCE = 256
 # Label of the second axis of one-dimensional data.
 CLASS = "class"
 
@@ -51,7 +49,7 @@ class View:
     @property
     def invaders(self) -> NDArray[np.bool_]:
         """Whether each example is an impostor of any other one, (n,)."""
-        blocks = np.array_split(np.arange(len(self.Z)), -(-len(self.Z) // ROWS_AT_ONCE))
+        blocks = np.array_split(np.arange(len(self.Z)), -(-len(self.Z) // 256))
         return np.asarray(np.any([self.impostors(rows).any(axis=0) for rows in blocks], axis=0))
 
     @property

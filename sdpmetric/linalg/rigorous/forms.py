@@ -42,8 +42,6 @@ ACCURACY = 2e-10
 ROWS_AT_ONCE = 1 << 11
 # Differences of points take many times as long as points: they must err by less than this share of what these do.
 WORTHWHILE_SHARE = 0.25
-# Pairs that the share is estimated from.
-SAMPLED_PAIRS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +262,7 @@ class Images:
         error, size = self._error_and_size(first, second, weights, terms * U / (1.0 - terms * U) * (1.0 + 8.0 * U))
         error = above(error + gamma(roundings) * size, len(first) + r + 16) + UNDERFLOW
         if error > accuracy:
-            sampled = np.linspace(0, len(first) - 1, min(SAMPLED_PAIRS, len(first))).astype(np.int64)
+            sampled = np.linspace(0, len(first) - 1, min(256, len(first))).astype(np.int64)
             sample = self._form_of_differences(first[sampled], second[sampled], weights[sampled], roundings)
             if sample.error <= WORTHWHILE_SHARE * error * float(np.abs(weights[sampled]).sum() / np.abs(weights).sum()):
                 return self._form_of_differences(first, second, weights, roundings)
