@@ -98,7 +98,9 @@ def test_rows_with_missing_cells_are_counted_or_left_out(write, marker):
 @pytest.mark.parametrize("first", [0, 1])
 def test_the_numbers_of_rows_are_no_feature(write, first):
     rows = [(str(first + k), *row) for k, row in enumerate(ROWS)]
-    table = read_table(write(lines([("", "height", "width", "tree"), *rows], quoted=first == 1)), ProblemOptions(label="tree"))
+    table = read_table(
+        write(lines([("", "height", "width", "tree"), *rows], quoted=first == 1)), ProblemOptions(label="tree")
+    )
     np.testing.assert_array_equal(table.X, X)
     assert "numbers the rows" in table.remarks[0]
     with pytest.raises(ValueError, match=r"column 1 .* has no name"):
@@ -107,7 +109,9 @@ def test_the_numbers_of_rows_are_no_feature(write, first):
 
 def test_labels_that_are_one_number_are_one_label(write):
     for labels in (["0", "1", "0", "1"], ["0.0", "1.0", "0", "1"], ["0", "1", "0.0", "1e0"]):
-        table = read_table(write("a,y\n" + "".join(f"{k},{y}\n" for k, y in enumerate(labels))), ProblemOptions(label="y"))
+        table = read_table(
+            write("a,y\n" + "".join(f"{k},{y}\n" for k, y in enumerate(labels))), ProblemOptions(label="y")
+        )
         assert table.y.tolist() == [0, 1, 0, 1]
         assert table.y.dtype.kind == "i"
     assert read_table(write("a,y\n1,0.5\n2,0.25\n"), ProblemOptions(label="y")).y.tolist() == [0.5, 0.25]
