@@ -85,7 +85,7 @@ def pola(folder, X=LINE, loss="hinge", start=1.5, **arrays):
     return checked(folder)
 
 
-def forged(v, scale=1.0, n=302):
+def forged(v, scale=1.0, n=102):
     """Pairs at 0/1 and 100/101, whose pulls are a few denormals along v, and each push less than half of one."""
     half = n // 2
     X = np.concatenate([np.arange(half) % 2, 100 + np.arange(half) % 2])[:, None] * scale

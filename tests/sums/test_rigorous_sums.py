@@ -130,7 +130,7 @@ class CubedHinge(terms.PairHinge):
 
 def test_a_sum_has_the_weakest_grade_of_its_terms():
     """A loss without bounds of its own is allowed for by a guess; every term of the package is bounded."""
-    X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    X, y = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) % 2
     losses = terms.Pull(labels=y, n_neighbors=2) + terms.TripletHinge(labels=y, n_neighbors=1, loss="logistic")
     assert sm.MetricProblem(X, losses).certify(np.eye(3)).rigor == "float"
     cubed = CubedHinge([[0, 1], [0, 2]], [True, False])
