@@ -86,6 +86,9 @@ def learn(method: str, X: np.ndarray, y: np.ndarray, passes: int, seconds: float
 
 def score(X: np.ndarray, y: np.ndarray, Q: np.ndarray, asked: np.ndarray, how: dict) -> np.ndarray:
     relevance = sm.Relevance.from_labels(y, asked, unanswerable="exclude")
+    if "similarity" in how:  # the nearest of items of one length is the one with the largest inner product
+        Q, lengths, how = Q @ how["similarity"], np.einsum("ij,ij->i", X, X), {}
+        X, Q = np.c_[X, np.sqrt(lengths.max() - lengths)], np.c_[Q, np.zeros(len(Q))]
     found = ranking.evaluate(X, relevance, Q, **how)
     return np.array([found.map, found.precision(1), found.precision(10), found.auc])
 

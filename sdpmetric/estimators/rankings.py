@@ -109,13 +109,7 @@ class FRML(LimitedEstimator):
         """
         data = self._checked(X)
         query_data = None if queries is None else checked_data(self, queries)
-        if isinstance(relevance, Relevance):
-            related = relevance
-        elif sp.issparse(relevance):
-            related = Relevance.from_matrix(relevance, leave_one_out=query_data is None)
-        else:
-            related = Relevance.from_lists(list(relevance), len(data), leave_one_out=query_data is None)
-        return self._learn(self._state(self.statement, data, related, queries=query_data), data)
+        return self._learn(self._state(self.statement, data, relevance, queries=query_data), data)
 
     def _state(self, make: Callable[..., P], *data: object, **named: object) -> P:
         return super()._state(make, *data, n_components=self._rows(self.n_features_in_), **named)

@@ -301,7 +301,7 @@ class FRMLProblem(Problem):
             total += float(losses.sum())
             if with_gradient:
                 scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
-                loops.distances_to(Y[block], np.ascontiguousarray(Z.T), scores, False)
+                loops.distances_to(Y[block], np.ascontiguousarray(Z.T), scores)
                 members, query_items = relevance.mask(block), relevance.query_items(block)
                 active += loops.expected_slopes(scores, members, query_items, distances, weights, self.lam, slopes)
                 item_slopes += slopes.sum(axis=0)

@@ -56,7 +56,7 @@ def steps(
     Q = None if problem.queries is None else np.asarray(problem.queries, dtype=np.float64) / unit
     training, held_out = _split(problem.relevance, share, 0 if random_state is None else random_state)
     items = training if Q is None else np.arange(len(X))
-    related = problem.relevance.subset(training, items, unanswerable="exclude")
+    related = problem.relevance.subset(training, items)
     spread = mean_squared_distance(X)
     # By 20 margins, mean squared, two items differ at the start: hinges of near items only are positive.
     stream = FRMLStream(
@@ -72,7 +72,7 @@ def steps(
         init=principal(X, problem.n_components, 20.0) if init is None else unit * np.asarray(init),
         random_state=random_state,
     )
-    ranked = problem.relevance.subset(held_out, items, unanswerable="exclude") if len(held_out) else None
+    ranked = problem.relevance.subset(held_out, items) if len(held_out) else None
     best, best_score, idle = stream.components.copy(), -math.inf, 0
     for number in range(passes + 1):
         if number:

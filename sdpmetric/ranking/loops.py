@@ -20,20 +20,16 @@ Sorted = tuple[FloatArray, FloatArray, LongArray, LongArray]
 
 
 @loop(fastmath=FAST)
-def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray, products: bool) -> None:
-    """Squared distances, (m, n), or minus the inner products; equal items get equal numbers, unlike by a product."""
+def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray) -> None:
+    """Squared distances, (m, n); equal items get equal numbers, unlike by a product."""
     for i in range(len(queries)):
         row = out[i]
         row[:] = 0.0
         for k in range(len(columns)):
             a, column = queries[i, k], columns[k]
-            if products:
-                for j in range(len(column)):
-                    row[j] -= a * column[j]
-            else:
-                for j in range(len(column)):
-                    difference = a - column[j]
-                    row[j] += difference * difference
+            for j in range(len(column)):
+                difference = a - column[j]
+                row[j] += difference * difference
 
 
 @loop(inline="always")

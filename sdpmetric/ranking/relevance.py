@@ -43,14 +43,8 @@ class Relevance:
     Examples
     --------
     >>> import sdpmetric as sm
-    >>> from sdpmetric import ranking
-    >>> X, y = sm.datasets.load("iris")
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> solution = sm.solve(problem)
-    >>> relevance = sm.Relevance.from_labels(y)  # each example asks for the rest of its class
-    >>> scores = ranking.evaluate(X, relevance, components=solution.components)
-    >>> bool(0.7 < scores.map <= 1)
-    True
+    >>> sm.Relevance.from_labels([0, 0, 1, 1]).relevant(2)  # each item asks for the rest of its class
+    array([3], dtype=int32)
     """
 
     n_items: int
@@ -169,31 +163,15 @@ class Relevance:
         return cls._of_pairs(rows, columns, entries.shape, leave_one_out, unanswerable)
 
     @classmethod
-    def of(cls, relevance: object, n: int) -> Relevance:
-        """Relevance from labels, lists or a matrix, among n items that are the queries, too.
-
-        Parameters
-        ----------
-        given : Relevance, (n,) array of labels, (n, n) sparse array, or sequence of n arrays of row numbers
-        n : int
-
-        Raises
-        ------
-        ValueError
-            If it is for another number of items.
-        """
+    def of(cls, relevance: object, n_items: int, leave_one_out: bool) -> Relevance:
+        """Return a relevance as it is, or that of a sparse matrix, of lists, or of labels of the items."""
         if isinstance(relevance, Relevance):
-            checked = relevance
-        elif sp.issparse(relevance):
-            matrix = sp.coo_array(relevance)
-            checked = cls.from_matrix(matrix, leave_one_out=matrix.shape[0] == matrix.shape[1])
-        elif isinstance(relevance, Sequence) and len(relevance) and np.ndim(relevance[0]) == 1:
-            checked = cls.from_lists(relevance, n, leave_one_out=len(relevance) == n)
-        else:
-            checked = cls.from_labels(np.asarray(relevance))
-        if checked.n_items != n:
-            raise ValueError(f"relevance has {checked.n_items} items, but X has {n} rows; pass one row for each item.")
-        return checked
+            return relevance
+        if sp.issparse(relevance):
+            return cls.from_matrix(relevance, leave_one_out=leave_one_out)
+        if isinstance(relevance, Sequence | np.ndarray) and len(relevance) and np.ndim(relevance[0]) == 1:
+            return cls.from_lists(list(relevance), n_items, leave_one_out=leave_one_out)
+        return cls.from_labels(np.asarray(relevance))
 
     @classmethod
     def _of_pairs(
@@ -281,18 +259,16 @@ class Relevance:
         start, stop = self.indptr[self.list_of_query[query] : self.list_of_query[query] + 2]
         return self.indices[start:stop]
 
-    def subset(
-        self, queries: NDArray[np.integer], items: NDArray[np.integer], *, unanswerable: Unanswerable | None = None
-    ) -> Relevance:
+    def subset(self, queries: NDArray[np.integer], items: NDArray[np.integer]) -> Relevance:
         """The same relation between some of the queries and some of the items, renumbered in the order given.
+
+        Queries that are left without relevant or without irrelevant items are excluded.
 
         Parameters
         ----------
         queries, items : integer arrays
-            Rows; items each once and increasing. Where queries are items, each is left out of its own ranking if
+            Rows; items each once and increasing. If queries are items, each is left out of its own ranking if
             `queries` and `items` are the same rows; else no query may be among the items.
-        unanswerable : {"error", "exclude"}, optional
-            Default: as it is.
 
         Raises
         ------
@@ -307,8 +283,7 @@ class Relevance:
         new = place[self.indices]
         offsets = np.concatenate([[0], np.cumsum(new >= 0)])
         indptr = offsets[self.indptr].astype(np.int64)
-        policy = self.unanswerable if unanswerable is None else unanswerable
-        return Relevance(len(items), self.list_of_query[queries], indptr, new[new >= 0], leave, policy)
+        return Relevance(len(items), self.list_of_query[queries], indptr, new[new >= 0], leave, "exclude")
 
     def fingerprint(self) -> str:
         """Return a hash of the relation."""
@@ -327,8 +302,11 @@ def _labels(values: ArrayLike) -> NDArray[np.generic]:
 def check_rankings(
     X: ArrayLike, relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix, queries: ArrayLike | None
 ) -> tuple[NDArray[np.floating], Relevance, NDArray[np.floating] | None]:
+    """The items, which of them are relevant to each query, and the queries, None if these are the items."""
     data = validation.check_examples(X)
-    checked = Relevance.of(relevance, len(data))
+    checked = Relevance.of(relevance, len(data), queries is None)
+    if checked.n_items != len(data):
+        raise ValueError(f"relevance has {checked.n_items} items, but X has {len(data)} rows; pass one for each item.")
     query_rows = None if queries is None else validation.check_examples(queries, "queries")
     n_queries = len(data) if query_rows is None else len(query_rows)
     if (query_rows is None) != checked.leave_one_out or n_queries != checked.n_queries:

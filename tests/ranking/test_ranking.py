@@ -225,13 +225,13 @@ def test_leave_one_out_values_are_scikit_learns(seed):
     assert evaluation.precision(3) == pytest.approx(evaluation.precision_of[:, 1].mean(), abs=1e-15)
 
 
-def test_values_for_queries_apart_and_for_a_similarity_that_is_no_metric():
+def test_values_for_queries_apart():
     X, y = grid(5)
     Q, query_labels = grid(6, n=9)
     S = np.random.default_rng(1).integers(-2, 3, size=(3, 3)).astype(float)
-    scores = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, similarity=S, ks=(2,))
+    scores = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, components=S, ks=(2,))
     for row, q in enumerate(scores.queries):
-        expected = sklearn_values(Q[q] @ S @ X.T, (y == query_labels[q]).astype(int), (2,))
+        expected = sklearn_values(-np.sum(((X - Q[q]) @ S.T) ** 2, axis=1), (y == query_labels[q]).astype(int), (2,))
         got = [scores.auc_of[row], scores.average_precision_of[row], scores.ndcg_of[row], *scores.precision_of[row]]
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
     metric = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, metric=S.T @ S)
