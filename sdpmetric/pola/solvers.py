@@ -34,6 +34,7 @@ class POLAOptions:
     max_evaluations: int = 1350  # of a round
     rounds: int = 60  # after which the solver stops, if the gap is not proven
     rounds_before_conic: int = 3  # after which the exact program follows, if it is tried
+    divergence: float = 2.0  # growth of multipliers without a feasible point: then they may contradict each other
     infeasible_steps: int = 2  # of Newton's method without a point that keeps the hard margins, before one is sought
     whitened_steps: int = 40  # most steps of Newton's method in search of a feasible point
     max_entries: int = 3 * 10**5  # most entries of the metric times pairs for the exact program
@@ -125,14 +126,18 @@ def _round(
     problem: POLAProblem, budget: Budget, tol: float, a: FloatArray, evaluations: int
 ) -> Iterator[tuple[Step, FloatArray]]:
     """Steps of L-BFGS-B and then Newton's method from multipliers on, with the multipliers of each."""
-    dual = SumDual(problem.as_sum().total)
+    dual, is_feasible = SumDual(problem.as_sum().total), problem.slack_weight is not None
     try:
         start = dual.ascend(a, budget, evaluations).multipliers
+        tried = 0.0
         for point in dual.newton(start, budget):
-            a, step = point.multipliers, _step(problem, point)
-            proof = _contradiction(problem, a, np.maximum(a - start, 0.0))
+            a, step, proof = point.multipliers, _step(problem, point), None
+            is_feasible |= math.isfinite(step.objective)
+            if not is_feasible and float(a.max()) > OPTIONS.divergence * tried:  # else they do not diverge
+                tried = float(a.max())
+                proof = _contradiction(problem, a, np.maximum(a - start, 0.0))
             is_proven = relative_gap(step.objective, step.lower_bound) <= GAP_SHARE * tol
-            if proof is not None or is_proven or not math.isfinite(step.objective):
+            if proof is not None or is_proven:
                 step = Step.certified(problem, step.components, a if proof is None else proof)
             yield step, a
             if is_proven:

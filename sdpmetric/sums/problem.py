@@ -409,19 +409,23 @@ class MetricProblem(PrintedProblem):
         violation = max(
             (loss.violation(excess) for loss, excess in zip(self.total.losses, u, strict=True)), default=0.0
         )
-        weakness = proven.weakness
         if has_hard and not math.isfinite(objective):
             weakness = f"hard constraints are not proven to hold, by {violation:.2g} of a unit, so it is infinite"
+            proven = replace(proven, weakness=weakness)
+        return self.certificate_of(objective, proven, max(residual, violation))
+
+    def certificate_of(self, objective: float, proven: Proven, residual: float) -> DualityCertificate:
+        """The certificate of a proven objective and lower bound, and of how far the point was from feasible."""
         return DualityCertificate(
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),
             program=self.certificate_title,
             rigor=self.total.rigor,
-            primal_residual=max(residual, violation),
+            primal_residual=residual,
             n_active=int(sum(np.count_nonzero(a) for a in proven.multipliers)),
             constraints=self.counted,
             resolution=self._resolution if objective >= 0.0 >= proven.value else 0.0,
-            weakness=weakness,
+            weakness=proven.weakness,
             info={"dual_residual": proven.residual, "null_dimension": proven.null_dimension},
         )
 

@@ -6,7 +6,7 @@ import math
 from typing import Literal, get_args
 
 import numpy as np
-import scipy.linalg
+import scipy.linalg.lapack
 
 from sdpmetric.arrays import FloatArray
 
@@ -177,6 +177,8 @@ def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 # More than underflow takes from the root of a sum of fewer than 2^30 squares, and from a product of two floats.
 ROOT = 2.0**-520
 PRODUCT = 1e-307
+# Entries of a matrix are at most this far from the identity's if its logarithm of the determinant is a short series.
+NEAR_IDENTITY = 1e-4
 
 
 def least_eigenvalue(A: FloatArray) -> float:
@@ -280,13 +282,14 @@ def log_det_gram(L: FloatArray) -> tuple[float, float]:
     R = np.asarray(np.linalg.qr(L, mode="r"))
     if not (np.abs(np.diag(R)) > 1e-150).all():
         return -math.inf, math.inf
-    W = np.triu(scipy.linalg.solve_triangular(R, np.eye(r)))
+    W = np.triu(scipy.linalg.lapack.dtrtri(R)[0])
     if not np.isfinite(W).all():
         return -math.inf, math.inf
     B, E = L @ W, gamma(r + 2) * (np.abs(L) @ np.abs(W)) + r * PRODUCT
     size = np.abs(B) + E
     errors = (gamma(m + 4) * (size.T @ size) + 2.0 * (size.T @ E)) * (1.0 + gamma(m + 8)) + m * PRODUCT
-    low, high = _log_det_near_identity(0.5 * (B.T @ B + (B.T @ B).T), np.maximum(errors, errors.T))
+    gram = B.T @ B
+    low, high = _log_det_near_identity(0.5 * (gram + gram.T), np.maximum(errors, errors.T))
     logs = log_bounds(np.abs(np.diag(W)))
     return sum_below(np.append(-2.0 * logs[1], low)), sum_above(np.append(-2.0 * logs[0], high))
 
@@ -307,12 +310,14 @@ def log_det(A: FloatArray, error: float = 0.0) -> tuple[float, float]:
     """Floats below and above ``log det`` of a symmetric matrix that is within `error` of a matrix of floats.
 
     With W the eigenvectors over the roots of the eigenvalues, as computed, ``W^T A W`` is nearly the identity, and
-    ``log det(A) = log det(W^T A W) - log det(W^T W)``.
+    ``log det(A) = log det(W^T A W) - log det(W^T W)``. A may be nearly the identity itself.
     """
     if len(A) == 0:
         return 0.0, 0.0
     if not (np.isfinite(A).all() and math.isfinite(error)):
         return -math.inf, math.inf
+    if np.abs(A - np.eye(len(A))).max() < NEAR_IDENTITY:
+        return _log_det_near_identity(A, error * np.eye(len(A)))  # of its norm and trace
     values, vectors = np.linalg.eigh(A)
     if not values[0] > 1e-290:
         return -math.inf, math.inf
