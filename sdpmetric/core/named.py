@@ -39,8 +39,11 @@ def named_prior(
             )
         roots = _whitening(X)
         return roots.T @ roots
-    G = _generator(random_state).standard_normal(size=(d, 2 * d)) / np.sqrt(2 * d) if prior == "random" else np.eye(d)
-    return np.asarray(G @ G.T / (float(_variances(X)[0][-1]) if scaled or prior == "random" else 1.0))
+    largest = float(_variances(X)[0][-1]) if scaled or prior == "random" else 1.0
+    if prior == "identity":
+        return np.eye(d) / largest
+    G = _generator(random_state).standard_normal(size=(d, 2 * d)) / np.sqrt(2 * d)
+    return np.asarray(G @ G.T / largest)
 
 
 def named_components(

@@ -7,6 +7,7 @@ A statement may also have *capabilities*: optional methods that functions look u
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -249,6 +250,11 @@ class Problem(ABC):
         """What `best_scale` minimizes: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
 
+    @property
+    def in_span(self) -> InSpan | None:
+        """The problem in the span of its rows, if these are few and an optimum acts on nothing else; default: None."""
+        return None
+
     def caution(self, components: NDArray[np.floating], certificate: Certificate) -> str | None:
         """Say why a solution is likely to be useless on other data, or return None.
 
@@ -297,6 +303,31 @@ class Problem(ABC):
         n, d = self.X.shape
         facts = {"statement": type(self).__name__, "examples": n, "features": d, "dtype": str(self.X.dtype)}
         return text.facts(self.describe(), facts | {name: getattr(self, name) for name in self.weights})
+
+
+@dataclass(frozen=True, eq=False)
+class InSpan:
+    """A problem of few rows in many features, for solvers: stated in nearly orthonormal coordinates of their span."""
+
+    problem: Problem
+    basis: FloatArray  # (d, r)
+    multiple: float  # of the identity: the metric outside of the span
+
+    def coordinates(self, components: FloatArray) -> FloatArray:
+        """Return the factor of a metric in the span, of at most r rows."""
+        factor: FloatArray = components @ self.basis
+        return np.asarray(np.linalg.qr(factor, mode="r")) if len(factor) > factor.shape[1] else factor
+
+    def lifted(self, components: FloatArray) -> FloatArray:
+        """Return the factor of the metric that is as given in the span; a symmetric root if it is not 0 outside."""
+        if not self.multiple:
+            return np.asarray(components @ self.basis.T)
+        _, sigma, Vt = np.linalg.svd(components, full_matrices=False)
+        root, outside = (Vt.T * sigma) @ Vt, math.sqrt(self.multiple)
+        np.fill_diagonal(root, root.diagonal() - outside)
+        L: FloatArray = self.basis @ root @ self.basis.T
+        np.fill_diagonal(L, L.diagonal() + outside)
+        return L
 
 
 @runtime_checkable

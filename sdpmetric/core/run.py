@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ from sdpmetric.core.certificate import (
     relative_gap,
 )
 from sdpmetric.core.printer import Printer
-from sdpmetric.core.problem import Problem
+from sdpmetric.core.problem import InSpan, Problem
 from sdpmetric.core.registry import Solver, solvers_to_try
 from sdpmetric.core.solution import Solution
 from sdpmetric.core.status import Status
@@ -365,12 +366,17 @@ def solve(
     >>> sm.solve(problem, tol=1e-3).status.word
     'optimal'
     """
-    solvers = solvers_to_try(problem, solver, options)
+    span = problem.in_span
+    within = problem if span is None else span.problem
+    solvers = solvers_to_try(within, solver, options)
     entry = solvers[0]
     tol = entry.tol if tol is None else tol
     validation.check_limit("tol", tol, "relative gap")
     check_calls(callback, score, patience)
     options = _check_options(problem, entry, options, random_state)
+    if span is not None:
+        options |= {"init": span.coordinates(options["init"])} if "init" in options else {}
+        score = None if score is None else partial(_score_of_lifted, score, span)
     if engine is not None and not entry.engines:
         raise TypeError(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
@@ -379,7 +385,7 @@ def solve(
     budget = Budget(max_time, max_iter)
     with using(client_of(engine)):
         run = Run(
-            problem,
+            within,
             budget,
             tol,
             callbacks=[see for see in (printer, callback) if see is not None],
@@ -389,9 +395,30 @@ def solve(
             relaxed=entry.relaxed,
         )
         solution = run.over(attempts(run, solvers, options))
+    if span is not None:
+        solution = _lifted(problem, span, solution, tol)
     if printer is not None:
         printer.end(solution)
     return solution
+
+
+def _score_of_lifted(score: Score, span: InSpan, components: FloatArray) -> float:
+    return score(span.lifted(components))
+
+
+def _lifted(problem: Problem, span: InSpan, solution: Solution, tol: float) -> Solution:
+    """Return a solution in the span as one of the problem, with its certificate."""
+    problem.check_unchanged()
+    components = in_dtype(span.lifted(np.asarray(solution.components, dtype=np.float64)), problem.X.dtype)
+    point = np.asarray(components, dtype=np.float64)
+    with threads.one_pool():
+        certificate = problem.certify(point, dual=solution.dual)
+    is_limited = solution.status in (Status.USER_LIMIT, Status.INTERRUPTED, Status.STOPPED_EARLY)
+    status = solution.status if is_limited and not certificate.settles(tol) else certificate.status(tol)
+    extras = solution.extras | problem.beside(point)
+    return replace(
+        solution, components=components, certificate=certificate, status=status, problem=problem, extras=extras
+    )
 
 
 def _check_options(

@@ -479,7 +479,7 @@ def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
     if np.abs(A - A.T).max() > RANGES.negative_share * np.abs(A).max():
         raise ValueError(f"{name} is not symmetric; pass a symmetric positive definite matrix.")
     A = psd.symmetrize(A)
-    values = np.linalg.eigvalsh(A)
+    values = np.sort(A.diagonal()) if psd.is_diagonal(A) else np.linalg.eigvalsh(A)
     if values[0] <= psd.RANK_TOLERANCE * values[-1]:
         raise ValueError(
             f"{name} must be positive definite; its eigenvalues range from {values[0]:.3g} to {values[-1]:.3g}. "

@@ -37,10 +37,32 @@ def is_definite(A: FloatArray) -> bool:
 
 def factor(A: FloatArray, *, tolerance: float = 0.0) -> FloatArray:
     """Factor of the PSD part of a symmetric matrix."""
-    values, vectors = np.linalg.eigh(symmetrize(A))
+    if is_diagonal(A):
+        order = np.argsort(A.diagonal(), kind="stable")
+        values, vectors = A.diagonal()[order], np.eye(len(A))[:, order]
+    else:
+        values, vectors = np.linalg.eigh(symmetrize(A))
     keep = values > tolerance * values.max(initial=0.0)
     L: FloatArray = (vectors[:, keep] * np.sqrt(values[keep])).T[::-1]
     return np.ascontiguousarray(L)
+
+
+def root(A: FloatArray, power: float = 0.5) -> FloatArray:
+    """Return the symmetric root of a positive definite matrix, or another power of it."""
+    if is_diagonal(A):
+        return np.diag(A.diagonal() ** power)
+    values, vectors = np.linalg.eigh(A)
+    return np.asarray((vectors * values**power) @ vectors.T)
+
+
+def is_diagonal(A: FloatArray) -> bool:
+    return int(np.count_nonzero(A)) == int(np.count_nonzero(A.diagonal()))
+
+
+def multiple_of_identity(A: FloatArray) -> tuple[float, NDArray[np.intp]]:
+    """Return the median c of the diagonal, and the rows of a symmetric matrix that are not those of c I."""
+    diagonal, c = A.diagonal(), float(np.median(A.diagonal()))
+    return c, np.flatnonzero((diagonal != c) | (np.count_nonzero(A, axis=1) != (diagonal != 0.0)))
 
 
 def balanced_factor(A: FloatArray) -> FloatArray:

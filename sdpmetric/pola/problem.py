@@ -22,6 +22,7 @@ from sdpmetric.core.certificate import (
 )
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.files import Proof
+from sdpmetric.core.problem import InSpan
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.lazy import cvxpy as cp
@@ -35,7 +36,7 @@ from sdpmetric.linalg.rigorous.directed import (
     square,
     sum_above,
 )
-from sdpmetric.linalg.rigorous.forms import Images
+from sdpmetric.linalg.rigorous.forms import Images, Span
 from sdpmetric.lines import Lines
 from sdpmetric.losses import Hard, Hinge
 from sdpmetric.pola import forms
@@ -44,7 +45,7 @@ from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import written as proofs
 from sdpmetric.sums.fenchel import Proven
-from sdpmetric.sums.problem import MetricProblem
+from sdpmetric.sums.problem import MANY_FEATURES, MetricProblem
 from sdpmetric.sums.written import CONSTRAINT_SLACK
 
 
@@ -180,6 +181,15 @@ class POLAProblem(PrintedProblem):
     def start(self) -> FloatArray:
         """See `Problem.start`: with hard margins the multiple of the identity that keeps them, if there is one."""
         return self.repair(super().start)[0]
+
+    @cached
+    def in_span(self) -> InSpan | None:
+        """See `Problem.in_span`, and `MetricProblem.in_span` for the theorem; M0 is 0 but for the threshold."""
+        if MANY_FEATURES * len(self.X) > self.X.shape[1] or (self.slack_weight is None and self.repeated.any()):
+            return None
+        span = Span.of(self.X, self.centered)
+        within = replace(self, X=span.points.astype(self.X.dtype))
+        return InSpan(within, span.basis, 0.0)
 
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from sdpmetric.engine.lazy import cached
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.rigorous.directed import above, below, products_above, sum_above, sum_below
+from sdpmetric.linalg.rigorous.forms import Span
 from sdpmetric.lines import Lines
 from sdpmetric.programs.exact_program import ExactProgram, Point
 from sdpmetric.sums import descent, feasibility
@@ -206,6 +207,11 @@ class MMCProblem(MetricProblem):
         T = self.dual.slack.descent_coordinates
         D, rank = self.total.distances(T.T)[len(self.total.costs[1]) :], T.shape[1]
         return [a / largest * (rank / float(np.maximum(a / largest, 0.0) @ D))]
+
+    def _stated_in(self, span: Span, kept: NDArray[np.intp] | None) -> Self:
+        new = super()._stated_in(span, kept)
+        vars(new)["_differ"] = self._differ
+        return new
 
     @cached
     def _differ(self) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import exact
 from sdpmetric.linalg.distances import adjoint, distances, times
 from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above
-from sdpmetric.linalg.rigorous.forms import Images
+from sdpmetric.linalg.rigorous.forms import Images, Span
 from sdpmetric.sums.terms.base import ROUNDINGS, Regularizer, Term
 from sdpmetric.sums.terms.margins import MarginLoss
 
@@ -40,6 +40,7 @@ class BoundTerms:
     centered: FloatArray  # (n, d): the data minus their mean
     terms: tuple[Term, ...]  # bound to the data
     room: float = 0.0  # for solvers: hard constraints must hold with this room, in their units
+    span: Span | None = None  # of few rows, if the data are coordinates in it
 
     def images(
         self,
@@ -49,6 +50,8 @@ class BoundTerms:
         metric: FloatArray | None = None,
     ) -> Images:
         """Return images of the exact data X in coordinates T (d, r) with the given errors; see `Images`."""
+        if self.span is not None:
+            return self.span.images(T, errors)
         return Images(X, self.centered, T, errors, metric)
 
     @cached
@@ -282,7 +285,7 @@ class BoundTerms:
         offsets, K = loss.exact_rows(rows)
         used = np.unique(K.indices)
         r, d = components.shape if images.metric is None else images.metric.shape
-        if len(used) * r * d > MAX_EXACT_PRODUCTS:
+        if len(used) * r * d > MAX_EXACT_PRODUCTS or self.span is not None:
             return np.ones(len(rows))
         first, second = loss.distance_pairs()[used].T
         squares = exact.exact_distances(images.X, first, second, components, images.metric)

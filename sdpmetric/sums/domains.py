@@ -147,7 +147,7 @@ ByLoss = list[FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Slack:
-    """Slack matrices of a sum over exact data X, (n, d), on a domain."""
+    """Slack matrices of a sum over exact data X, (n, d), on a domain; of few rows in coordinates of their `Span`."""
 
     X: NDArray[np.floating]
     total: BoundTerms
@@ -155,7 +155,7 @@ class Slack:
 
     @property
     def d(self) -> int:
-        return int(self.X.shape[1])
+        return int(self.total.centered.shape[1])
 
     # -- coordinates --------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Slack:
     def coordinates_of_smallest_costs(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coordinates that whiten even the smallest costs, as far as floats go, and features without any cost."""
         used, d = np.flatnonzero(weights > 0.0), self.d
-        (i, j), X = self.total.pairs[used].T, self.X.astype(np.float64)
+        (i, j), X = self.total.pairs[used].T, (self.X if self.total.span is None else self.points).astype(np.float64)
         root = np.concatenate([np.sqrt(weights[used])[:, None] * (X[i] - X[j]), psd.factor(matrix)])
         scale = np.abs(root).max(axis=0, initial=0.0)
         has_cost = scale > 0.0
@@ -287,9 +287,10 @@ class Slack:
         """Return whether a form that is positive definite in `n_coordinates` coordinates decides about all of S.
 
         S is a form of the products of a metric with the differences of pairs with nonzero weights. If these span no
-        more dimensions than there are coordinates, S is 0 in all other directions; an added matrix spans all.
+        more dimensions than there are coordinates, S is 0 in all other directions; an added matrix spans all, and
+        that of a span all directions outside.
         """
-        if n_coordinates >= self.d:
+        if n_coordinates >= self.d and (has_matrix or self.total.span is None):
             return True
         if has_matrix:
             return False

@@ -72,6 +72,9 @@ def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
         return False
     target = total.regularizers[0].zero
     losses = replace(total, terms=tuple(term for term in total.terms if not term.regularizers))
+    if psd.is_diagonal(target) and (target.diagonal() > 0.0).all():
+        L = psd.root(target)
+        return not losses.terms or losses.upper_bound(X, L, 2.0 * U * L) <= 0.0
     values, vectors = np.linalg.eigh(target)
     L = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     gram = Form.congruent(np.eye(len(L)), L)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,12 +17,15 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, check_multipliers
 from sdpmetric.core.constraints import Constraints, joined_constraints
 from sdpmetric.core.files import Proof
-from sdpmetric.core.problem import LOG_SCALES, NOT_STATED
+from sdpmetric.core.problem import LOG_SCALES, NOT_STATED, InSpan
 from sdpmetric.core.read_only import read_only
 from sdpmetric.core.sample_weight import check_term_weight
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint, mean_squared_distance
+from sdpmetric.linalg.rigorous.directed import sum_above
+from sdpmetric.linalg.rigorous.forms import Span
 from sdpmetric.linalg.search import best_log_scale
 from sdpmetric.lines import Lines
 from sdpmetric.programs.exact_program import PrintedProblem
@@ -48,6 +51,8 @@ SMALLEST_MULTIPLE = 0.1
 LARGEST_MEAN_DISTANCE = 100.0
 # Directions are at most this many times as long as under M0, if the mean distance there is above 1 / 100, too.
 LARGEST_TARGET_RATIO = 10.0
+# Features for each row from which a sum is solved in the span of the rows.
+MANY_FEATURES = 2
 # Sums beyond this, or below its inverse, set no scale.
 LARGEST_SCALE = 1e250
 
@@ -205,6 +210,50 @@ class MetricProblem(PrintedProblem):
     def total(self) -> BoundTerms:
         return BoundTerms(self.centered, self.terms)
 
+    @cached
+    def in_span(self) -> InSpan | None:
+        """See `Problem.in_span`.
+
+        Let V hold the differences of the rows, P project to their span, and let the regularizer, if there is one, be
+        near c I, or near a matrix that is c I but for some features, which then count to the span. Losses depend on
+        ``P M P`` alone. A regularizer or the trace costs no more at ``P M P + c (I - P)``, with c = 0 without a
+        regularizer: the blocks of M - M0 between the span and the rest cost something, and so do determinants
+        (Fischer's inequality) and traces. So an optimum N in orthonormal coordinates Q of the span is one of all
+        metrics, ``Q N Q^T + c (I - Q Q^T)``, with the same multipliers. Floats know the span up to rounding: `Span`
+        bounds how far off it is, and the certificate of all metrics accounts for that.
+        """
+        (n, d), total = self.X.shape, self.total
+        is_free = self.domain.is_full_cone and self.domain.has_identity_basis
+        if MANY_FEATURES * n > d or not is_free or total.depends_on_entries or len(total.regularizers) > 1:
+            return None
+        outside = [term.outside for term in total.regularizers]
+        multiple, kept = (outside[0] or (-1.0, np.zeros(0, dtype=np.intp))) if outside else (0.0, None)
+        if multiple < 0.0 or (kept is not None and len(kept) > n):
+            return None
+        if total.depends_on_matrix:
+            span = Span.of(self.X, self.centered, kept, multiple)
+        else:
+            span = Span(self.X, self.centered, psd.data_basis(self.centered)[0], 0.0)
+        return InSpan(self._stated_in(span, kept), span.basis, multiple)
+
+    def _stated_in(self, span: Span, kept: NDArray[np.intp] | None) -> Self:
+        """State the same in coordinates of a span; its certificates are about the exact rows."""
+        r, terms = span.basis.shape[1], list[Term]()
+        for term in self.terms:
+            for regularizer in term.regularizers:
+                target = span.multiple * np.eye(r)
+                if kept is not None and len(kept) and regularizer.zero is not None:
+                    target[-len(kept) :, -len(kept) :] = regularizer.zero[np.ix_(kept, kept)]
+                term = regularizer.toward(target)
+            terms.append(term)
+        new = copy.copy(self)
+        vars(new).clear()
+        parameters = {f.name for f in fields(self)} - {f.name for f in fields(MetricProblem)}
+        vars(new).update({name: vars(self)[name] for name in parameters})
+        new._set(span.points.astype(self.X.dtype), tuple(terms), Domain.of(r))
+        vars(new).update(centered=span.points, total=BoundTerms(span.points, tuple(terms), span=span), in_span=None)
+        return new
+
     @property
     def start(self) -> FloatArray:
         """See `Problem.start`: M0 of a Frobenius or log det term, else the identity or all directions of the domain."""
@@ -228,7 +277,7 @@ class MetricProblem(PrintedProblem):
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """See `Problem.check_point`; a metric outside the domain raises an error."""
         L, residual = super().check_point(components, metric)
-        return L, max(residual, self.domain.check(L))
+        return L, residual if self.domain.is_full_cone else max(residual, self.domain.check(L))
 
     def easier(self) -> str:
         """See `Problem.easier`: the same with a minimum, or with losses without kinks, near a given metric."""
@@ -384,7 +433,8 @@ class MetricProblem(PrintedProblem):
 
     @cached
     def dual(self) -> FenchelDual:
-        return FenchelDual(self.total, Slack(self.X, self.total, self.domain))
+        X = self.X if self.total.span is None else self.total.span.X
+        return FenchelDual(self.total, Slack(X, self.total, self.domain))
 
     @allow_underflow
     def certify(
@@ -396,9 +446,12 @@ class MetricProblem(PrintedProblem):
         toward feasible multipliers as far as needed. Default: slopes of the losses at the point.
         """
         L, residual = self.check_point(components, metric)
-        value, u = self.total.value(L)
+        span = self.in_span
+        value, u = self.total.value(L) if span is None else span.problem.total.value(span.coordinates(L))
         has_hard, objective = any(loss.hard for loss in self.total.losses), math.inf
-        if math.isfinite(value) or has_hard:  # also at a metric near by that is exactly in the domain
+        if metric is None and span is not None:
+            objective = self._bound_in_span(L)
+        if objective == math.inf and (math.isfinite(value) or has_hard):  # also at a near metric exactly in the domain
             points = ((L, None, validation.given_metric(metric, residual)), self.domain.member_beside(L))
             objective = max(self.total.upper_bound(self.X, *point) for point in points if point is not None)
         if not math.isfinite(value) and not math.isfinite(objective):
@@ -428,6 +481,17 @@ class MetricProblem(PrintedProblem):
             weakness=proven.weakness,
             info={"dual_residual": proven.residual, "null_dimension": proven.null_dimension},
         )
+
+    def _bound_in_span(self, components: FloatArray) -> float:
+        """A float not below the sum at a metric that is about ``c I`` outside of the span of few rows; or infinity."""
+        if self.in_span is None or not self.total.regularizers:
+            return math.inf
+        within = self.in_span.problem.total
+        factor, distance = within.span.split(components)
+        others = replace(self.total, terms=tuple(term for term in self.terms if not term.regularizers))
+        values = [term.upper_bound_near(factor, distance) for term in within.regularizers]
+        values += [others.upper_bound(self.X, components)] if others.terms else []
+        return math.inf if math.inf in values else sum_above(np.array(values))
 
     @cached
     def _resolution(self) -> float:
@@ -466,6 +530,10 @@ class MetricProblem(PrintedProblem):
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
+        if (span := self.in_span) is not None:
+            proven = span.problem.prove(span.coordinates(components), dual)
+            T = proven.coordinates
+            return proven if T is None else replace(proven, coordinates=span.basis @ T)
         if dual is not None:
             candidates = iter([self.read_dual(dual)])
         else:

@@ -18,10 +18,10 @@ from scipy.optimize import minimize_scalar
 
 from sdpmetric.arrays import LARGEST_VALUE, FloatArray
 from sdpmetric.engine.threads import check_deadline
-from sdpmetric.linalg.rigorous.directed import sum_below
-from sdpmetric.linalg.rigorous.forms import Form, Images
+from sdpmetric.linalg.rigorous.directed import above, gamma, product_above, squares_above, sum_below
+from sdpmetric.linalg.rigorous.forms import Form, Images, Span
 from sdpmetric.sums.domains import ByLoss, Slack
-from sdpmetric.sums.terms.base import InnerMinimum, Regularizer
+from sdpmetric.sums.terms.base import ROUNDINGS, InnerMinimum, Regularizer
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,18 @@ class Segment:
         matrices = [total.entry_matrix(self.direction), *([] if self.has_fixed_slopes else self.matrices)]
         return self.slack.weighted_form(images, total.pair_weights(self.direction, costs=False), None, matrices)
 
+    @property
+    def span(self) -> Span | None:
+        return self.slack.total.span
+
+    def spill(self, t: float) -> tuple[float, float]:
+        total, a = self.slack.total, self.multipliers(t)
+        if total.span is None:
+            return 0.0, 0.0
+        errors = total.weight_errors(a)
+        weights = np.abs(total.pair_weights(a)) * (1.0 + gamma(ROUNDINGS))
+        return total.span.spill(*total.pairs.T, weights if errors is None else weights + errors)
+
     def diagonal(self, t: float, *, in_units: bool) -> tuple[FloatArray, FloatArray]:
         """``b_j^T S(t) b_j`` for rank-one metrics, and its error; see `Slack.diagonal`."""
         return self.slack.diagonal(self.multipliers(t), self.slopes(t), in_units)
@@ -150,12 +162,16 @@ class ConeMinimum(InnerMinimum):
 
     V whitens the cost of the anchor, so its slack matrix is nearly the identity: eigenvalues of the direction
     relative to it say how far t may go.
+
+    In coordinates of a `Span` with a ridge rho, S is PSD on all directions if ``V^T S V`` is at least `_outside`, with
+    the spill (e, f): S is at least ``rho - f`` outside, its Schur complement there is at most ``e^2 / (rho - f)`` less
+    than S inside, and there the ridge is ``rho Q^T Q``.
     """
 
     def __init__(self, segment: Segment, V: FloatArray) -> None:
-        self.segment, self.n_coordinates, self.images = segment, V.shape[1], segment.images(V)
+        self.segment, self.V, self.n_coordinates, self.images = segment, V, V.shape[1], segment.images(V)
         anchor, direction = segment.form(self.images, 0.0), segment.direction_form(self.images)
-        self.smallest_at_anchor = anchor.smallest_eigenvalue
+        self.smallest_at_anchor = anchor.smallest_eigenvalue - self._outside(0.0)
         if self.n_coordinates and not self.smallest_at_anchor > 0.0:
             self.furthest = 0.0
             return
@@ -172,16 +188,29 @@ class ConeMinimum(InnerMinimum):
         if self.n_coordinates and not first > 0.0:
             return 0.0, -math.inf
         for _ in range(MAX_TRIES):
-            smallest = self.segment.form(self.images, t).smallest_eigenvalue if self.n_coordinates else 0.0
+            smallest = 0.0
+            if self.n_coordinates:
+                smallest = self.segment.form(self.images, t).smallest_eigenvalue - self._outside(t)
             if smallest >= 0.0 or t == 0.0:
                 break
             t = t * first / (first - smallest) * (1.0 - 1e-15)
         return t, 0.0 if smallest >= 0.0 and self._decides(t) else -math.inf
 
+    def _outside(self, t: float) -> float:
+        """Return the least eigenvalue that shows that S(t) is PSD outside of a span with a ridge, too."""
+        total = self.segment.slack.total
+        if total.span is None or not total.ridge:
+            return 0.0
+        (first, second), skew, size = self.segment.spill(t), total.span.skew, squares_above(self.V)
+        if not (skew < 0.5 and second < 0.5 * total.ridge):
+            return math.inf
+        complement = above(first / (0.5 * total.ridge) * first, 3) + product_above(total.ridge, skew)
+        return above(product_above(complement, size), 4)
+
     def _decides(self, t: float) -> bool:
         """Whether S is provably 0 in all directions that V leaves out, at the anchor and at t."""
         segment, total = self.segment, self.segment.slack.total
-        if self.n_coordinates >= segment.slack.d:
+        if self.n_coordinates >= segment.slack.d and total.span is None:
             return True
         weights = np.zeros(len(total.pairs))
         multipliers = (segment.multipliers(0.0), segment.multipliers(t))

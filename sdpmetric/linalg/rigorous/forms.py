@@ -315,6 +315,97 @@ class Images:
         return Form(0.5 * (total + total.T), error, above(size, len(first) + 16) + UNDERFLOW)
 
 
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Coordinates ``Q^T (x_i - m)`` of few rows in many features, and how far these may be from all of the rows.
+
+    With Z an exact orthonormal basis of the columns of Q, ``Q = Z H`` for ``H = (Q^T Q)^(1/2)``, and each row is a
+    combination of the columns of Z and a rest of at most its distance.
+    """
+
+    X: NDArray[np.floating]  # (n, d): the exact rows
+    centered: FloatArray  # (n, d): see `Images`
+    basis: FloatArray  # (d, r): Q
+    multiple: float = 0.0  # of the identity: the metric outside of the span
+    is_orthonormal: bool = True  # up to rounding; else the span may hold distances alone
+
+    @classmethod
+    def of(
+        cls, X: NDArray[np.floating], centered: FloatArray, kept: NDArray[np.intp] | None = None, multiple: float = 0.0
+    ) -> Span:
+        """Return the span of the rows in the features that are not kept, and each kept feature by itself."""
+        kept = np.zeros(0, dtype=np.intp) if kept is None else kept
+        rows = centered.copy()
+        rows[:, kept] = 0.0
+        Q, R = np.linalg.qr(rows.T)
+        U, sigma, _ = np.linalg.svd(R)
+        is_sizable = sigma > 2.0**-50 * len(rows) * sigma.max(initial=0.0)
+        basis = np.zeros((centered.shape[1], int(is_sizable.sum()) + len(kept)))
+        basis[:, : len(basis.T) - len(kept)] = Q @ U[:, is_sizable]
+        basis[kept] = 0.0
+        basis[kept, np.arange(len(basis.T) - len(kept), len(basis.T))] = 1.0
+        return cls(X, centered, basis, multiple)
+
+    @cached
+    def points(self) -> FloatArray:
+        """The rows in these coordinates, (n, r)."""
+        return times(self.centered, self.basis)
+
+    @cached
+    def skew(self) -> float:
+        """At least ``||Q^T Q - I||_F``."""
+        Q, r = self.basis, self.basis.shape[1]
+        return above(norm_above(Q.T @ Q - np.eye(r)) + gamma(len(Q) + 4) * norm_above(np.abs(Q).T @ np.abs(Q)), 4)
+
+    @cached
+    def distances(self) -> FloatArray:
+        """At least the distance of each exact row to the columns of Q, (n,)."""
+        Q, Y, X = self.basis, self.points, self.centered
+        rounding = gamma(Q.shape[1] + 6) * (np.abs(X) + np.abs(Y) @ np.abs(Q).T)
+        return norms_above(np.abs(X - Y @ Q.T) + rounding)
+
+    def split(self, components: FloatArray) -> tuple[FloatArray, float]:
+        """Return about the factor of a metric in the span, and how far the metric is from that one.
+
+        The distance, in the Frobenius norm, is to ``Z N Z^T + c (I - Z Z^T)`` for the metric N of the factor, and
+        infinite if the given factor has another shape.
+        """
+        Q, root, d = self.basis, math.sqrt(self.multiple), len(self.basis)
+        if self.multiple and components.shape != (d, d):
+            return components @ Q, math.inf
+        left = Q if self.multiple else None
+        change = components
+        if left is not None:
+            change = components.copy()
+            np.fill_diagonal(change, change.diagonal() - root)
+        inside = change @ Q if left is None else left.T @ (change @ Q)
+        length, rests = norm_above(inside), list[float]()
+        for first in range(0, len(components), ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            rests.append(norm_above(change[rows] - (inside[rows] if left is None else left[rows] @ inside) @ Q.T))
+        rounding = gamma(2 * Q.shape[1] + 8) * norm_above(np.abs(Q).T @ np.abs(Q)) * length
+        rounding += gamma(4) * norm_above(change)
+        distance = above(norm_above(np.array(rests)) + rounding + 3.0 * self.skew * length, 8)
+        factor = inside + root * np.eye(len(inside)) if self.multiple else inside
+        size = above(root + length + rounding, 4)
+        return factor, above(distance * (2.0 * size + distance) + 8.0 * U * self.multiple * math.sqrt(d + 1), 8)
+
+    def images(self, T: FloatArray, errors: FloatArray | None = None) -> Images:
+        """Return the images in coordinates T, (r, p), of the exact rows."""
+        sizes = gamma(len(T) + 4) * np.abs(T) if errors is None else gamma(len(T) + 4) * np.abs(T) + 2.0 * errors
+        return Images(self.X, self.centered, times(self.basis, T), times(np.abs(self.basis), sizes))
+
+    def spill(self, first: IndexArray, second: IndexArray, weights: FloatArray) -> tuple[float, float]:
+        """Bound ``||Z^T S W||_F`` and ``trace(W^T S W)``, W a basis of all other directions.
+
+        S is ``sum_q w_q v_q v_q^T`` over differences of rows with absolute weights of at most those given.
+        """
+        rests = self.distances[first] + self.distances[second]
+        lengths = norms_above(self.centered)[first] + norms_above(self.centered)[second]
+        sums = (float(weights @ (lengths * rests)), float(weights @ (rests * rests)))
+        return above(sums[0], len(first) + 16), above(sums[1], len(first) + 16)
+
+
 def _small_power(A: FloatArray) -> int:
     """The power of 2 next to the largest entry of an array of tiny numbers; 0 for other arrays."""
     largest = float(np.abs(A).max(initial=0.0))

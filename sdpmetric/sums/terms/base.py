@@ -268,6 +268,21 @@ class Regularizer(Term):
         With errors, not below that of any factor within these of the given one, entry by entry.
         """
 
+    # -- in the span of few rows ----------------------------------------------------------------------------------
+
+    @property
+    def outside(self) -> tuple[float, NDArray[np.intp]] | None:
+        """Return c and the features with another row than c I in the matrix that r is near, or None if not known."""
+        return None
+
+    def toward(self, target: FloatArray) -> Self:
+        """Return the same bound term near another matrix, of a term that knows `outside`."""
+        raise TypeError(f"{self.name} is near no matrix.")
+
+    def upper_bound_near(self, components: FloatArray, distance: float) -> float:
+        """A float not below the value of any metric within a distance of one in a span, with this factor there."""
+        return self.upper_bound(components) if distance == 0.0 else math.inf
+
     @abstractmethod
     def upper_bound_at(self, metric: FloatArray, components: FloatArray) -> float:
         """A float not below the exact `value` of a metric of floats, nor below that of its factor."""

@@ -12,6 +12,12 @@ Along a segment ``N(t) = N(0) + t N_1``. With the Cholesky factor L of N(0) and 
 
 The proof at t takes ``P = R L^-T V diag(1 + t s)^(-1/2)``, with ``P P^T`` the minimizer M(t), and ``P^T (M0^-1
 + S(t) / w) P`` the identity up to rounding: its log det, which `LogDetPrior.log_det` bounds, is known to all digits.
+
+In coordinates of a `Span`, let M0 be ``c I``, the spill of S be (e, f), and ``A = I + c F / w`` for the form F of S
+there. In an exact orthonormal basis it is ``H^-1 (A + G) H^-1`` with ``G = H^2 - I = Q^T Q - I``. So the log det there
+is at least ``log det A - ||G|| ||A^-1|| - x^2 / (2 (1 - x)) - sqrt(r) ||G||``, with Frobenius norms and ``x = ||G||
+||A^-1||_2``. Of all directions it is less by at most ``-log det(I - Y)`` for the Schur complement ``I - Y`` of those
+outside, with ``trace Y <= y = c f / w + (c e / w)^2 (1 + ||G||) / (1 / ||A^-1||_2 - ||G||)``: by ``y / (1 - y)``.
 """
 
 from __future__ import annotations
@@ -36,12 +42,14 @@ from sdpmetric.linalg.rigorous.directed import (
     gamma,
     log1p_bounds,
     log_bounds,
+    metric_norm_above,
     norm_above,
     product_above,
+    squares_above,
     sum_below,
 )
 from sdpmetric.linalg.rigorous.divergence import LogDetPrior
-from sdpmetric.linalg.rigorous.forms import Form
+from sdpmetric.linalg.rigorous.forms import Form, Span
 from sdpmetric.lines import divided, matrix, times
 from sdpmetric.losses import Expression
 from sdpmetric.sums.terms.base import DualText, InnerMinimum, Regularizer
@@ -105,8 +113,7 @@ class LogDet(Regularizer):
     @published
     def root(self) -> FloatArray:
         """A symmetric square root of M0, (d, d)."""
-        values, vectors = np.linalg.eigh(self.target)
-        return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
+        return psd.root(self.target)
 
     @cached
     def prior(self) -> LogDetPrior:
@@ -116,12 +123,33 @@ class LogDet(Regularizer):
     @cached
     def inverse_root(self) -> FloatArray:
         """A symmetric square root of the inverse of M0, (d, d)."""
-        values, vectors = np.linalg.eigh(self.target)
-        return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+        return psd.root(self.target, -0.5)
 
     @property
     def zero(self) -> FloatArray:
         return self.target
+
+    @property
+    def outside(self) -> tuple[float, NDArray[np.intp]] | None:
+        multiple, other = psd.multiple_of_identity(self.target)
+        return None if len(other) else (multiple, other)
+
+    def toward(self, target: FloatArray) -> Self:
+        return replace(self, to=target)
+
+    def upper_bound_near(self, components: FloatArray, distance: float) -> float:
+        """See `Regularizer.upper_bound_near`.
+
+        With l the smallest eigenvalue of M, ``D(M + E, M0) <= D(M, M0) + <M0^-1 - M^-1, E> + x^2 / (2 (1 - x))`` for
+        ``x = ||E|| / l < 1``, and ``M0^-1 - M^-1 = M0^-1 (M - M0) M^-1`` is 0 outside.
+        """
+        gram, c = Form.congruent(np.eye(len(components)), components), float(self.target[0, 0])
+        least = min(gram.smallest_eigenvalue, c)
+        share = above(distance / least, 2) if least > 0.0 else math.inf
+        if not share < 0.5:
+            return math.inf
+        slope = above((norm_above(gram.matrix - self.target) + math.sqrt(len(self.target)) * gram.error) / c, 8)
+        return above(self.upper_bound(components) + product_above(self.weight, share, above(slope + share, 4)), 2)
 
     @property
     def start(self) -> FloatArray:
@@ -149,6 +177,8 @@ class LogDet(Regularizer):
         A factor within E of L has a metric between ``(1 - e)^2`` and ``(1 + e)^2`` of that of L, e being at least
         ``||E|| / sigma`` with the least singular value of L.
         """
+        if len(components) < len(self.target):
+            return math.inf
         divergence = self.prior.divergence(components)
         if errors is not None and errors.any():
             gram = Form.congruent(np.eye(len(components)), components).smallest_eigenvalue
@@ -290,10 +320,31 @@ class LogDetMinimum(InnerMinimum):
         for share in self.retreats:
             t = t * (1.0 - share)
             P = root @ (vectors / np.sqrt(np.maximum(1.0 + t * self.spectrum, SMALLEST_DIVISOR)))
-            bound = self.term.minimum_below(self.segment.form(self.segment.images(P), t), P)
+            form = self.segment.form(self.segment.images(P), t)
+            bound = self.term.minimum_below(form, P)
+            if math.isfinite(bound) and self.segment.span is not None:
+                bound = sum_below(np.array([bound, -self._outside(form, P, t, self.segment.span)]))
             if math.isfinite(bound):
                 return t, bound
         return t, -math.inf
+
+    def _outside(self, form: Form, P: FloatArray, t: float, span: Span) -> float:
+        """Return how much less the minimum over all metrics may be than that in coordinates of a span."""
+        c, weight, (first, second) = span.multiple, self.term.weight, self.segment.spill(t)
+        unit = product_above(c, above(1.0 / weight))
+        scaled = replace(form, error=above(form.error + 8.0 * U * form.size, 2)).times(unit)
+        smallest = (Form.congruent(np.eye(len(P)), P) + scaled).smallest_eigenvalue  # of P^T A P
+        size = squares_above(P)
+        if not (smallest > 0.0 and span.skew < min(0.5, 0.5 * smallest / size)):
+            return math.inf
+        norm = above(metric_norm_above(P.T) / smallest, 2)  # of A^-1
+        largest = above(size / smallest, 2)
+        skewed = product_above(span.skew, largest)
+        complement = above(product_above(unit, second) + 4.0 * product_above(unit, first, unit, first, largest), 4)
+        if not complement < 0.5:
+            return math.inf
+        roots = math.sqrt(len(P)) * (1.0 + 1e-15)
+        return product_above(weight, above(span.skew * (norm + roots) + skewed * skewed + 2.0 * complement, 8))
 
 
 def _without_underflow(values: FloatArray, signs: FloatArray) -> FloatArray:

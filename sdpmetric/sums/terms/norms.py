@@ -6,6 +6,12 @@ The part of a Frobenius term in the dual value is, with the positive part ``[Q]_
 
 as ``<S, M> + w/2 ||M - M0||^2 = w/2 ||M - Q / w||^2 + w/2 ||M0||^2 - ||Q||^2 / (2 w)``, which is least at the
 projection ``M = [Q]_+ / w``. It is finite for every S.
+
+In coordinates of a `Span`, let M0 be ``c I`` outside, and the spill of S be (e, f). With ``F = H T H`` the form of S
+there and T that in an exact orthonormal basis, ``||F - T||_F <= 3 ||H^2 - I|| ||F||_F``. So the positive part of all of
+Q is at most ``x = 3 ||H^2 - I|| ||F||_F + sqrt(2) e + f`` longer than that of ``w M0 - F`` inside with ``w c I``
+outside, which costs as much as M0 has there: the square in the minimum grows by at most ``2 x (||[w M0 - F]_+|| +
+w c sqrt(d)) + x^2``.
 """
 
 from __future__ import annotations
@@ -89,6 +95,18 @@ class Frobenius(Regularizer):
     @property
     def zero(self) -> FloatArray:
         return self.target
+
+    @property
+    def outside(self) -> tuple[float, NDArray[np.intp]] | None:
+        multiple, other = psd.multiple_of_identity(self.target)
+        return (multiple, other) if multiple >= 0.0 else None
+
+    def toward(self, target: FloatArray) -> Self:
+        return replace(self, to=target)
+
+    def upper_bound_near(self, components: FloatArray, distance: float) -> float:
+        root = math.sqrt(self.upper_bound(components)) + product_above(math.sqrt(self.weight), distance)
+        return above(product_above(root, root), 8)
 
     @property
     def quadratic_weight(self) -> float:
@@ -226,8 +244,17 @@ class FrobeniusMinimum(InnerMinimum):
             return -0.5 * self.term.weight * float(np.sum((positive / self.term.weight) ** 2))
 
     def proven(self, t: float) -> tuple[float, float]:
-        norm = (self.pull - self.segment.form(self.images, t)).positive_part
-        return t, self.term.minimum_below(norm, norm)
+        S = self.segment.form(self.images, t)
+        norm, span = (self.pull - S).positive_part, self.segment.span
+        if span is None:
+            return t, self.term.minimum_below(norm, norm)
+        if not span.skew < 0.1:
+            return t, -math.inf
+        first, second = self.segment.spill(t)
+        outside = product_above(self.term.weight, span.multiple, math.sqrt(len(span.basis) + 1))
+        rest = above(3.0 * span.skew * S.size + 1.5 * first + second, 4)
+        square = product_above(norm, norm) + above(2.0 * rest * (norm + outside) + rest * rest, 4)
+        return t, self.term.minimum_below(above(square))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
