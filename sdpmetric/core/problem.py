@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -251,7 +251,7 @@ class Problem(ABC):
         return lambda scale: self.objective(scale * components)
 
     @property
-    def in_span(self) -> InSpan | None:
+    def in_span(self) -> InSpan[Problem] | None:
         """The problem in the span of its rows, if these are few and an optimum acts on nothing else; default: None."""
         return None
 
@@ -305,11 +305,14 @@ class Problem(ABC):
         return text.facts(self.describe(), facts | {name: getattr(self, name) for name in self.weights})
 
 
+ProblemT = TypeVar("ProblemT", bound=Problem, covariant=True)
+
+
 @dataclass(frozen=True, eq=False)
-class InSpan:
+class InSpan(Generic[ProblemT]):
     """A problem of few rows in many features, for solvers: stated in nearly orthonormal coordinates of their span."""
 
-    problem: Problem
+    problem: ProblemT
     basis: FloatArray  # (d, r)
     multiple: float  # of the identity: the metric outside of the span
 

@@ -375,7 +375,7 @@ def solve(
     check_calls(callback, score, patience)
     options = _check_options(problem, entry, options, random_state)
     if span is not None:
-        options |= {"init": span.coordinates(options["init"])} if "init" in options else {}
+        options |= {"init": span.coordinates(np.asarray(options["init"]))} if "init" in options else {}
         score = None if score is None else partial(_score_of_lifted, score, span)
     if engine is not None and not entry.engines:
         raise TypeError(
@@ -402,11 +402,11 @@ def solve(
     return solution
 
 
-def _score_of_lifted(score: Score, span: InSpan, components: FloatArray) -> float:
+def _score_of_lifted(score: Score, span: InSpan[Problem], components: FloatArray) -> float:
     return score(span.lifted(components))
 
 
-def _lifted(problem: Problem, span: InSpan, solution: Solution, tol: float) -> Solution:
+def _lifted(problem: Problem, span: InSpan[Problem], solution: Solution, tol: float) -> Solution:
     """Return a solution in the span as one of the problem, with its certificate."""
     problem.check_unchanged()
     components = in_dtype(span.lifted(np.asarray(solution.components, dtype=np.float64)), problem.X.dtype)

@@ -9,18 +9,21 @@ same products with all differences.
 So V must have as many columns as the differences span dimensions, which is decided exactly if possible:
 
 * the features vary in as many directions as the cost has rank;
-* with a ridge, V has as many columns as there are examples that differ, less one: see below;
+* with a ridge and more features than examples, what differences have outside of V costs next to nothing: see below;
 * a ridge costs something in every direction, so an orthonormal complement of V completes it;
 * the features with different values on target pairs vary in as many directions as the cost has rank;
 * elimination in whole numbers finds as many null directions as floats do; only pairs within their groups, which agree
   in these directions, may have a multiplier;
 * otherwise the null directions of the floats are taken to cost very little, and the bound may be weak.
 
-With a ridge rho and few examples, let P project to the span of all differences. S maps the span to itself and is rho on
-its complement, so S is PSD if it is PSD on the span. There the ridge counts ``P V y`` in place of ``V y``, which costs
-``rho ||(I - P) V y||^2`` less. So S is PSD if ``V^T S V`` is at least ``rho ||(I - P) V||^2``, and ``kappa`` is the
-least eigenvalue of ``V^T C V`` less this. If that is positive, the columns of P V are independent: they span the
-differences if they are as many as the examples that differ, less one.
+With a ridge rho and few examples each difference is ``v = V b + e``, e orthogonal to the columns of V, with ``|e| <=
+theta |V^T v|``, theta of the size of rounding. With ``x = V u + z``, z orthogonal to these columns, too, and n at least
+``sum_q |w_q| |V^T v_q|^2`` over all pairs of the cost and of the multipliers::
+
+    x^T S x >= u^T (V^T S V) u - 2 theta n |u| |z| + (rho - theta^2 n) |z|^2
+
+which is nonnegative if the least eigenvalue of ``V^T S V`` is at least ``(theta n)^2 / (rho - theta^2 n)``. So a small
+share h of kappa is left for it: ``t lambda_max(T) <= (1 - h) kappa`` and ``theta n <= sqrt(h kappa rho / 2)`` suffice.
 
 `sdpmetric.sums.domains` has coordinates for the same purpose, and they cannot serve here. There pairs and multipliers
 are listed: V whitens the pairs with positive weights, and the dimension that all pairs with a nonzero weight span
@@ -42,12 +45,12 @@ from sdpmetric.arrays import BoolArray, FloatArray, IndexArray
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.exact import differing, null_directions, refined, separated
-from sdpmetric.linalg.rigorous.directed import above, gamma, norm_above, product_above, squares_above
-from sdpmetric.linalg.rigorous.forms import Form, Images
+from sdpmetric.linalg.rigorous.directed import above, below, gamma, product_above, squares_above
+from sdpmetric.linalg.rigorous.forms import Form, Images, Span
 from sdpmetric.lmnn.costs import PullCost
 
-# Most features for a complement by a full QR factorization, about a second.
-MAX_COMPLEMENT = 1500
+# The share h of kappa that is left for directions outside of the span of few examples.
+SHARE_OUTSIDE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class Coordinates:
     cost: Form  # V^T C V
     groups: IndexArray  # (n,): only pairs within a group may have a multiplier
     weakness: str | None = None  # why the bound may be weak; None without a known cause
+    outside: float = 0.0  # of few examples: multipliers times it times their n in the head of this file may be 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +102,10 @@ class DualCone:
             return 0.0  # no pair that counts differs at all
         if self.smallest_cost == 0.0:
             return math.inf
-        return above(max(0.0, form.largest_eigenvalue) / self.smallest_cost, 2)
+        ratio = above(max(0.0, form.largest_eigenvalue) / self.smallest_cost, 2)
+        if outside := self.coordinates.outside:
+            ratio = max(above(ratio / (1.0 - SHARE_OUTSIDE), 4), above(outside * form.size))
+        return ratio
 
     @cached
     def separated_groups(self) -> IndexArray:
@@ -109,13 +116,14 @@ class DualCone:
         return separated(self.X, pull.first, pull.second)
 
     def _cost(self, images: Images) -> Form:
-        pull, V = self.pull, images.map
+        pull, V = self.pull, images.coordinates
         cost = Form.zero(V.shape[1])
         if pull.scales.any():
             cost = images.form(pull.first, pull.second, pull.scales, roundings=2)
         if pull.ridge:
             size = above(product_above(pull.ridge, squares_above(V)), 4)
-            cost = cost + Form(pull.ridge * (V.T @ V), above(gamma(len(V) + 4) * size, 2), size)
+            skew = 0.0 if images.span is None else images.span.skew
+            cost = cost + Form(pull.ridge * (V.T @ V), above((gamma(len(V) + 4) + skew) * size, 3), 2.0 * size)
         return cost
 
     @cached
@@ -123,7 +131,7 @@ class DualCone:
         """The coordinates of the first case that applies; the head of this file names all."""
         return (
             self._of_all_features()
-            or self._spanning_all_differences()
+            or self._of_few_examples()
             or self._completed_by_ridge()
             or self._of_pulled_features()
             or self._without_exact_null_directions()
@@ -137,28 +145,34 @@ class DualCone:
             return None
         return self._of(pull.coordinates.range, self._varying, pull.null_groups)
 
-    def _spanning_all_differences(self) -> Coordinates | None:
-        """With a ridge and few examples, the cost has as much rank as all differences of examples."""
+    def _of_few_examples(self) -> Coordinates | None:
+        """With a ridge and more features than examples, differences are nearly in the range of the cost."""
         pull, varying = self.pull, self._varying
-        if not pull.ridge or pull.coordinates.rank != len(np.unique(self.X[:, varying], axis=0)) - 1:
+        if not pull.ridge or len(self.X) >= int(varying.sum()):
             return None
-        coordinates = self._of(pull.coordinates.range, varying, pull.null_groups)
-        cost = self._less_outside_span(coordinates)
-        return replace(coordinates, cost=cost) if cost.smallest_eigenvalue > 0.0 else None
+        V = np.where(varying[:, None], pull.coordinates.range, 0.0)
+        span = Span(self.X, pull.X, np.linalg.qr(V)[0])
+        coordinates = self._of(span.basis.T @ V, varying, pull.null_groups, span)
+        points, rows = np.unique(self.X, axis=0, return_index=True)
+        first, second = (index.astype(np.int32) for index in rows[np.stack(np.triu_indices(len(points), 1))])
+        shortest = np.sqrt(coordinates.images.distances(first, second)[0])
+        rests = span.distances[first] + span.distances[second]
+        with np.errstate(divide="ignore"):
+            theta = above(float((rests / shortest).max(initial=0.0)), 4)
+        smallest = coordinates.cost.smallest_eigenvalue
+        if not (span.skew < 0.5 and smallest > 0.0 and theta < math.inf):
+            return None
+        limit = below(math.sqrt(0.5 * SHARE_OUTSIDE * smallest * pull.ridge), 4)
+        rest = below(limit - above(theta * coordinates.cost.size, 2), 2)
+        is_enough = rest > 0.0 and theta * limit < 0.5 * pull.ridge
+        return replace(coordinates, outside=above(theta / rest, 2)) if is_enough else None
 
     def _completed_by_ridge(self) -> Coordinates | None:
         """A ridge is the identity in an orthonormal complement, scaled by its root."""
-        pull, varying, n_varying = self.pull, self._varying, int(self._varying.sum())
+        pull, varying = self.pull, self._varying
         V, rank = pull.coordinates.range, pull.coordinates.rank
         if not pull.ridge:
             return None
-        if n_varying > MAX_COMPLEMENT:
-            return self._nothing(
-                pull.null_groups,
-                f"reduce the features to {rank:,} by PCA, which loses nothing: of {n_varying:,} features "
-                f"{n_varying - rank:,} depend on others up to rounding, and that a ridge covers such directions is "
-                f"tested for at most {MAX_COMPLEMENT:,} features, so the bound is 0",
-            )
         Q = np.linalg.qr(V[varying], mode="complete")[0][:, rank:]
         complement = np.zeros((len(V), Q.shape[1]))
         complement[varying] = Q / math.sqrt(pull.ridge)
@@ -207,32 +221,21 @@ class DualCone:
         unpulled = self.X[:, self._varying & ~pulled].astype(np.float64)
         return pulled, refined(self.pull.null_groups, unpulled)
 
-    def _of(self, V: FloatArray, used: BoolArray, groups: IndexArray) -> Coordinates:
-        """Features outside `used` are equal within groups: they are in no difference."""
-        images = Images(self.X, self.pull.X, np.where(used[:, None], V, 0.0))
+    def _of(self, V: FloatArray, used: BoolArray, groups: IndexArray, span: Span | None = None) -> Coordinates:
+        """Features outside `used` are equal within groups: they are in no difference. V may be that of a span."""
+
+        def mapped(V: FloatArray) -> Images:
+            return Images(self.X, self.pull.X, np.where(used[:, None], V, 0.0)) if span is None else span.images(V)
+
+        images = mapped(V)
         cost = self._cost(images)
         # Coordinates are whitened once more if the cost differs from the identity by more than this.
         if 0.0 < cost.smallest_eigenvalue < 1.0 - 1e-11 - cost.error:
             # The whitening itself was rounded: what it left is whitened again.
             root = np.linalg.cholesky(cost.matrix)
-            V = scipy.linalg.solve_triangular(root, images.map.T, lower=True).T
-            images = Images(self.X, self.pull.X, V)
+            images = mapped(scipy.linalg.solve_triangular(root, images.coordinates.T, lower=True).T)
             cost = self._cost(images)
         return Coordinates(images, cost, groups)
-
-    def _less_outside_span(self, coordinates: Coordinates) -> Form:
-        """The cost less what the ridge costs outside the span of all differences of examples."""
-        V, X = coordinates.images.map, self.pull.X
-        # V is about a combination of rows, which is one of differences but for the sum of its weights.
-        U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
-        rank = V.shape[1]
-        weights = U[:, :rank] @ ((Vt[:rank] @ V) / sigma[:rank, None])
-        rounding = gamma(len(X) + 6) * (np.abs(X).T @ np.abs(weights) + np.abs(V))
-        sums = np.abs(weights.sum(axis=0)) + gamma(len(X) + 2) * np.abs(weights).sum(axis=0)
-        first, cost = norm_above(X[:1]), coordinates.cost
-        outside = norm_above(V - X.T @ weights) + norm_above(rounding) + product_above(first, norm_above(sums))
-        excess = product_above(self.pull.ridge, above(outside, V.size + 16), above(outside, V.size + 16))
-        return replace(cost, error=above(cost.error + excess))
 
     def _nothing(self, groups: IndexArray, weakness: str) -> Coordinates:
         """Return a single zero coordinate, which proves nothing."""

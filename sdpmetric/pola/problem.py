@@ -183,7 +183,7 @@ class POLAProblem(PrintedProblem):
         return self.repair(super().start)[0]
 
     @cached
-    def in_span(self) -> InSpan | None:
+    def in_span(self) -> InSpan[POLAProblem] | None:
         """See `Problem.in_span`, and `MetricProblem.in_span` for the theorem; M0 is 0 but for the threshold."""
         if MANY_FEATURES * len(self.X) > self.X.shape[1] or (self.slack_weight is None and self.repeated.any()):
             return None

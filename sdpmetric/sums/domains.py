@@ -263,7 +263,7 @@ class Slack:
             form += Form(np.zeros_like(form.matrix), error, error)
         for matrix in matrices:
             if matrix.any():
-                form += Form.congruent(matrix, images.map)
+                form += Form.congruent(matrix, images.coordinates)
         return form
 
     def is_definite(self, S: FloatArray, a: ByLoss, slopes: ByLoss) -> bool:

@@ -211,7 +211,7 @@ class MetricProblem(PrintedProblem):
         return BoundTerms(self.centered, self.terms)
 
     @cached
-    def in_span(self) -> InSpan | None:
+    def in_span(self) -> InSpan[MetricProblem] | None:
         """See `Problem.in_span`.
 
         Let V hold the differences of the rows, P project to their span, and let the regularizer, if there is one, be
@@ -484,9 +484,8 @@ class MetricProblem(PrintedProblem):
 
     def _bound_in_span(self, components: FloatArray) -> float:
         """A float not below the sum at a metric that is about ``c I`` outside of the span of few rows; or infinity."""
-        if self.in_span is None or not self.total.regularizers:
+        if self.in_span is None or (within := self.in_span.problem.total).span is None or not within.regularizers:
             return math.inf
-        within = self.in_span.problem.total
         factor, distance = within.span.split(components)
         others = replace(self.total, terms=tuple(term for term in self.terms if not term.regularizers))
         values = [term.upper_bound_near(factor, distance) for term in within.regularizers]

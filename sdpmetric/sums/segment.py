@@ -114,7 +114,8 @@ class Segment:
             return 0.0, 0.0
         errors = total.weight_errors(a)
         weights = np.abs(total.pair_weights(a)) * (1.0 + gamma(ROUNDINGS))
-        return total.span.spill(*total.pairs.T, weights if errors is None else weights + errors)
+        first, second = total.pairs.T
+        return total.span.spill(first, second, weights if errors is None else weights + errors)
 
     def diagonal(self, t: float, *, in_units: bool) -> tuple[FloatArray, FloatArray]:
         """``b_j^T S(t) b_j`` for rank-one metrics, and its error; see `Slack.diagonal`."""

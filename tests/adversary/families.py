@@ -100,6 +100,18 @@ def few(X, y, rng):
     return X[keep], y[keep]
 
 
+def wide(X, y, rng):
+    """At most half as many rows as features: in general position, nearly dependent, or features of all sizes."""
+    X, y = few(X, y, rng)
+    X, kind = rng.normal(size=(len(X), int(rng.integers(2 * len(X), 3 * len(X))))), int(rng.integers(5))
+    if kind == 1:
+        X[0] = 0.5 * (X[1] + X[2])
+    elif kind == 2:
+        X[0] = X[1] + log_uniform(rng, -15, -3) * X[2]
+    size = rng.uniform(-8, 8, X.shape[1]) if kind == 3 else rng.uniform(-6, 6)
+    return X * 10.0**size + (log_uniform(rng, 3, 12) if kind == 4 else 0.0), y
+
+
 def equal_classes(X, y, rng):
     """All members of a class are equal."""
     X[y == 0] = X[np.argmax(y == 0)]
@@ -113,7 +125,7 @@ def outside(X, y, rng):
 
 HOSTILE = {"tiny": scaled(-40, -10), "vanishing": scaled(-57, -40), "huge": scaled(10, 40), "enormous": scaled(40, 59)}
 NAMED = (apart, beside, far, dependent, units, summed, null, last_digits, stamps, coincident)
-NAMED += (outside, single_far, single_tiny, large_integers, few, equal_classes)
+NAMED += (outside, single_far, single_tiny, large_integers, few, wide, equal_classes)
 HOSTILE |= {make.__name__.replace("_", " "): make for make in NAMED}
 FAMILIES = (*COMMON, *HOSTILE)
 

@@ -13,6 +13,7 @@ from flint import arb, ctx
 import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.linalg.rigorous.directed import log1p_bounds
+from sdpmetric.linalg.rigorous.forms import Span
 from sdpmetric.losses import LOSSES, LogRatio, ScalarLoss
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.segment import Segment
@@ -223,3 +224,42 @@ def test_tiny_weights_are_as_good_as_others_and_no_warning_leaves(domain, loss):
     assert lightest.lower_bound <= lightest.objective
     beside = sm.MetricProblem(X, light + 1e-110 * terms.Frobenius(to=np.eye(3)), **domain)
     assert sm.certify(beside, lightest.components).lower_bound <= sm.solve(beside, tol=1e-6).objective
+
+
+@pytest.mark.parametrize("blur", [0.0, 1e-9, 1e-4, 1e-2])
+@pytest.mark.parametrize("orthonormal", [True, False])
+@pytest.mark.parametrize("similar", [11, 6])
+@pytest.mark.parametrize("name", ["log_det", "near", "frobenius", "toward", "threshold", "trace"])
+def test_bounds_in_the_span_of_few_rows_hold_for_all_metrics_even_if_the_span_is_wrong(
+    name, similar, orthonormal, blur
+):
+    """The bound of all features is exact to 1e-10 here, and coordinates that are off by 1e-2 would be seen."""
+    random = np.random.default_rng(3)
+    X, pairs = random.normal(size=(8, 24)), np.argsort(random.random((12, 8)), axis=1)[:, :2]
+    X[0] = 0.5 * (X[1] + X[2])
+    regularizer = {
+        "log_det": terms.LogDet(),
+        "near": 0.3 * terms.LogDet(to=4.0 * np.eye(24)),
+        "frobenius": terms.Frobenius(weight=30.0),
+        "toward": terms.Frobenius(to=0.1 * np.eye(24), weight=30.0),
+        "threshold": terms.Frobenius(to=np.diag([*np.zeros(23), 0.3]), weight=30.0),
+        "trace": 20.0 * terms.Trace(),
+    }[name]
+    problem = sm.MetricProblem(X, terms.PairHinge(pairs, np.arange(12) < similar, 3.0) + regularizer)
+    kept = np.array([23]) if name == "threshold" else None
+    span = Span.of(problem.X, problem.centered, kept, problem.in_span.multiple)
+    for _ in range(5):
+        wrong = random.normal(size=span.basis.shape)
+        if kept is not None:
+            wrong[23] = wrong[:, -1] = 0.0
+        basis = span.basis + blur * wrong / np.sqrt(24)
+        blurred = replace(span, basis=np.linalg.qr(basis)[0] if orthonormal and kept is None else basis)
+        within, a = problem._stated_in(blurred, kept).dual, [0.02 * random.random(12)]
+        L = random.normal(size=(3, 24))
+        whole, bound = problem.dual.prove(a, L).value, within.prove(a, L @ blurred.basis).value
+        assert bound <= whole + 1e-9 * abs(whole) + 1e-10
+        if blur <= 1e-9:
+            assert bound >= whole - 1e-5 * abs(whole) - 1e-5
+        # A point: its value is not above the bound, either.
+        root = np.linalg.cholesky(0.3 * np.eye(24) + L.T @ L).T if problem.in_span.multiple else L
+        assert problem._bound_in_span(root) >= problem.objective(root) * (1.0 - 1e-12)

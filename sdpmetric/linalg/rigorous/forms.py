@@ -128,9 +128,16 @@ class Images:
     # (d, d): A metric near ``T T^T`` to take distances from, in place of those of the images; `points` remain
     # those of T
     metric: FloatArray | None = None
+    span: Span | None = None  # that the map goes through, by coordinates in it
+    within: FloatArray | None = None  # (k, r)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "map", np.ascontiguousarray(self.map, dtype=np.float64))
+
+    @property
+    def coordinates(self) -> FloatArray:
+        """The coordinates of the features, or of the span, (k, r)."""
+        return self.map if self.within is None else self.within
 
     @cached
     def points(self) -> FloatArray:
@@ -393,7 +400,8 @@ class Span:
     def images(self, T: FloatArray, errors: FloatArray | None = None) -> Images:
         """Return the images in coordinates T, (r, p), of the exact rows."""
         sizes = gamma(len(T) + 4) * np.abs(T) if errors is None else gamma(len(T) + 4) * np.abs(T) + 2.0 * errors
-        return Images(self.X, self.centered, times(self.basis, T), times(np.abs(self.basis), sizes))
+        V, errors = times(self.basis, T), times(np.abs(self.basis), sizes)
+        return Images(self.X, self.centered, V, errors, span=self, within=T)
 
     def spill(self, first: IndexArray, second: IndexArray, weights: FloatArray) -> tuple[float, float]:
         """Bound ``||Z^T S W||_F`` and ``trace(W^T S W)``, W a basis of all other directions.

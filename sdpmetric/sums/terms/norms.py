@@ -225,7 +225,7 @@ class FrobeniusMinimum(InnerMinimum):
 
     def __init__(self, term: Frobenius, segment: Segment) -> None:
         self.term, self.segment, self.images = term, segment, segment.images(np.eye(len(term.target)))
-        self.pull = Form.congruent(term.weight * term.target, self.images.map)
+        self.pull = Form.congruent(term.weight * term.target, self.images.coordinates)
         start, stop = (segment.form(self.images, t).matrix for t in (0.0, 1.0))
         self.start, self.direction = self.pull.matrix - start, start - stop
         pull = float(self.start.flat[0])
