@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
@@ -273,17 +273,24 @@ class Problem(ABC):
         )
 
     def easier(self) -> str:
-        """Name a similar statement with a gap that closes faster, for solves with an open gap, or return "".
+        """Name a similar statement with a gap that closes faster, for solves with an open gap, or return ""."""
+        return ""
 
-        If features are combinations of others up to rounding, it names them, and the remedies.
+    def dependence(self, names: Sequence[str] = ()) -> str:
+        """Say what to do about features that are combinations of others up to rounding, or return "".
+
+        Parameters
+        ----------
+        names : sequence of str
+            Those of the features; default: their numbers.
         """
-        relations = described(self.X) if isinstance(self.X, np.ndarray) else ""
+        relations = described(self.X, names) if isinstance(self.X, np.ndarray) else ""
         if not relations:
             return ""
-        ridge = "pass ridge='auto', or " if hasattr(self, "ridge") else ""
+        remedies = "Pass ridge='auto', or leave" if hasattr(self, "ridge") else "Leave"
         return (
-            f"{relations} Almost nothing varies in such directions, so bounds are weak there: {ridge}leave those "
-            "features out, or learn in the directions that vary, for example by PCA."
+            f"{remedies} out features that are combinations of others up to rounding, or learn in the directions that "
+            f"vary, for example by PCA: {relations}. Almost nothing varies in the others, so bounds are weak there."
         )
 
     @published

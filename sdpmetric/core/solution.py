@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast
@@ -146,8 +146,14 @@ class Solution:
     @property
     def advice(self) -> str:
         """Say what to do next: the cure of a known cause of an open gap, else the advice of the status."""
+        return self.advice_on()
+
+    def advice_on(self, names: Sequence[str] = ()) -> str:
+        """Return `advice` with the names of the features, where it tells of features, in place of their numbers."""
         if self.status not in (Status.OPTIMAL_INACCURATE, Status.STALLED, Status.USER_LIMIT):
             return self.status.advice
+        if self.problem is not None and (dependence := self.problem.dependence(names)):
+            return dependence  # scaling, time and other solvers would not help
         weakness = self.certificate.weakness if isinstance(self.certificate, DualityCertificate) else None
         easier = self.problem.easier() if self.problem is not None and self.objective < math.inf else ""
         if weakness:  # scaling and other solvers would not help

@@ -309,7 +309,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
 
     def _advice(self, solution: Solution) -> str:
-        return solution.advice
+        return solution.advice_on(getattr(self, "feature_names_in_", ()))
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
         """The attributes that `transform` and similar methods need, by name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,14 +68,12 @@ def independent_features(X: NDArray[np.floating]) -> BoolArray:
     return independent
 
 
-def described(X: NDArray[np.floating]) -> str:
-    """Name the dependent features and those that determine them; empty if there are none."""
+def described(X: NDArray[np.floating], names: Sequence[str] = ()) -> str:
+    """Name the dependent features and those that determine them, by number if names are missing; empty without any."""
     relations = [(j, sources) for j, sources in dependent_features(X).items() if sources]
-    if not relations:
-        return ""
+    words = [repr(str(name)) for name in names] if len(names) == X.shape[1] else [str(j) for j in range(X.shape[1])]
     shown = [
-        f"feature {j} of {', '.join(map(str, sources[:6]))}{', ..' * (len(sources) > 6)}"
+        f"feature {words[j]} of {', '.join(words[i] for i in sources[:6])}{', ..' * (len(sources) > 6)}"
         for j, sources in relations[:3]
     ]
-    remainder = f" and {len(relations) - len(shown)} more" if len(relations) > len(shown) else ""
-    return f"Some features are combinations of others up to rounding: {'; '.join(shown)}{remainder}."
+    return "; ".join(shown) + (f" and {len(relations) - len(shown)} more" if len(relations) > len(shown) else "")

@@ -5,6 +5,7 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine
@@ -152,13 +153,17 @@ def test_dependent_features_are_named_and_left_out(name):
     assert fitted.relative_gap_ <= 1e-3
     assert not fitted.components_[:, list(relations)].any()
     assert fitted.solution_.objective == pytest.approx(fitted_without.solution_.objective, rel=2e-3)
-    words = sm.LMNNProblem.from_labels(Z, KINDS).easier()
     j, sources = next(iter(relations.items()))
-    assert f"feature {j} of {', '.join(map(str, sources))}." in words
-    assert "ridge='auto'" in words
-    assert "ridge=" not in sm.MMCProblem.from_labels(Z, KINDS, 100).easier()
-    with pytest.warns(ConvergenceWarning, match=f"feature {j} of .*leave those features out"):
-        LMNN(ridge=0.0).fit(Z, KINDS)
+    named = f"feature {j} of {', '.join(map(str, sources))}."
+    assert sm.LMNNProblem.from_labels(Z, KINDS).dependence().startswith("Pass ridge='auto', or leave out features")
+    assert named in (words := sm.MMCProblem.from_labels(Z, KINDS, 100).dependence())
+    assert "ridge=" not in words
+    names = [f"column {k}" for k in range(Z.shape[1])]
+    with pytest.warns(ConvergenceWarning, match=r"gap of [^ ]*\. Pass ridge='auto', .* by PCA") as caught:
+        LMNN(ridge=0.0).fit(pd.DataFrame(Z, columns=names), KINDS)
+    words = " ".join(str(warning.message) for warning in caught)
+    assert f"feature 'column {j}' of " in words
+    assert "scale" not in words.lower()
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6, 1e15])
