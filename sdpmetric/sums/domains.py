@@ -76,9 +76,10 @@ class Domain:
     def is_full_cone(self) -> bool:
         return not self.diagonal
 
-    @property
+    @cached
     def has_identity_basis(self) -> bool:
-        return self.basis.shape[0] == self.basis.shape[1] and np.array_equal(self.basis, np.eye(len(self.basis)))
+        k, d = self.basis.shape
+        return k == d and psd.is_diagonal(self.basis) and bool((self.basis.diagonal() == 1.0).all())
 
     @property
     def is_orthonormal(self) -> bool:
