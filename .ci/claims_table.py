@@ -37,7 +37,7 @@ class Claim:
 
 ROWS = (
     Claim(
-        "certify, Problem.certify, Certificate",
+        "certify, Problem.certify, MetricProblem.certificate_of, Certificate",
         "`objective` is not below the objective of the given metric, and `lower_bound` not above that of any metric.",
         "verbs.certify verbs.metric exact.lmnn_objective campaign.Ledger",
         families=ALL,
@@ -54,7 +54,7 @@ ROWS = (
         "verbs.solve verbs.path verbs.stop verbs.state",
     ),
     Claim(
-        "DualityCertificate, DualityCertificate.status, Certificate.proves_optimal",
+        "DualityCertificate, DualityCertificate.status, Certificate.proves_optimal, core.certificate",
         "No metric's objective is lower by more than a share `tol` of the larger of objective and bound, or by more "
         "than the resolution if an objective of 0 or less is possible.",
         "campaign.Ledger test_resolution.test_the_resolution_is_of_what_a_constraint_costs",
@@ -101,8 +101,7 @@ ROWS = (
     Claim(
         "TripletHinge, QuadrupletHinge, MarginLoss.upper_bound",
         "A hard constraint holds exactly, or the objective is infinite.",
-        "test_rigorous_sums.test_hard_constraints_hold_exactly_or_the_objective_is_infinite "
-        "test_terms.test_hard_constraints_have_no_weight",
+        "contradictions.bounds contradictions.tight test_terms.test_hard_constraints_have_no_weight",
         families="scale offset underflow weights",
     ),
     Claim(
@@ -114,14 +113,15 @@ ROWS = (
     Claim(
         "RegretCertificate, LEGOProblem.allowance",
         "The cumulative loss is at most what the theorem allows.",
-        "test_lego.test_corrected_theorem_holds test_pola.test_theorem_1_and_the_mistake_bound",
+        "verbs.regret test_lego.test_corrected_theorem_holds "
+        "test_pola.test_theorem_1_is_nearly_tight_for_one_long_dissimilar_pair",
         "rounding",
         "scale offset ties",
     ),
     Claim(
         "explain, Weighted.intervals",
         "Every optimal multiplier lies in its interval.",
-        "verbs.explain test_explain_statements.test_every_optimal_multiplier_is_where_a_loose_solution_says",
+        "verbs.explain test_explain_statements.test_the_interval_is_tight_on_one_triplet",
         "rounding",
     ),
     Claim(
@@ -139,8 +139,7 @@ ROWS = (
     Claim(
         "Solution.load",
         "With its problem: status and certificate are computed again, at the caller's tolerance.",
-        "test_files.test_a_solution_is_certified_again_whatever_its_file_claims "
-        "test_files.test_the_status_is_that_of_the_new_certificate",
+        "test_files.test_a_solution_is_certified_again_whatever_its_file_claims",
         families="second",
     ),
     Claim(
@@ -161,7 +160,7 @@ ROWS = (
     Claim(
         "HashIndex.query",
         "With `share=1.0` the nearest examples are exact, up to the rounding of distances in float64.",
-        "test_hashing.test_a_search_of_all_is_exact_where_features_have_offsets",
+        "test_hashing.test_images_leave_no_nearest_example_out_at_rest_or_in_motion",
         "rounding",
         "offset ties",
     ),
