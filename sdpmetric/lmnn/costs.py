@@ -59,9 +59,10 @@ class PullCost:
         """Coordinates that make the cost the identity on its range; null directions come last."""
         basis, inverse = psd.data_basis(self.X)
         check_deadline()
-        rows = [np.sqrt(self.ridge) * basis] if self.ridge else []
-        pulls = weighted_differences(self.X @ basis, self.first, self.second, np.sqrt(self.scales))
-        root = psd.triangle(chain(rows, pulls))
+        rows, P = [np.sqrt(self.ridge) * basis] if self.ridge else [], self.X @ basis
+        root = psd.cost_root(
+            lambda: chain(rows, weighted_differences(P, self.first, self.second, np.sqrt(self.scales)))
+        )
         check_deadline()
         return psd.whiten(basis, inverse, root)
 

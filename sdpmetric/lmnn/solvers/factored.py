@@ -70,7 +70,7 @@ class FactoredOptions:
     reach: float = 0.1
     misled: float = 2.0
     farther: float = 10.0
-    single: float = 1e-4  # down to this tolerance single precision is good enough; certificates are in double
+    single: float = 1e-4  # down to this gap single precision is good enough; certificates are in double
     # A factor of more rows than `full` starts with its `leading` directions; others are added where they pay.
     full: int = 96
     leading: int = 32
@@ -121,7 +121,7 @@ def steps(
         yield trivial
         return
     state = State(problem, budget, np.zeros((problem.n_regions, 1, problem.points.shape[1])))
-    working = WorkingSet(problem, dtype=np.float32 if tol >= OPTIONS.single else np.float64)
+    working = WorkingSet(problem, dtype=np.float32)
     try:
         yield from _begin(state, init, validation.generator(random_state))
         yield from refine_until_proven(state, working, tol)
@@ -268,7 +268,8 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
             # Not below what the tolerance needs: wider smoothing is better conditioned.
             needed = 0.4 * max(tol, OPTIONS.last_width) / max(gap_of_smoothing, 1e-300)
             gamma, rounds = gamma * min(OPTIONS.shrink, max(OPTIONS.shrink / 3, needed)), OPTIONS.rounds
-        if stall < OPTIONS.stall and working.dtype == np.float32:  # what is left may be hidden by rounding
+        is_hidden = stall < OPTIONS.stall or _gap(objective, state.lower_bound) <= OPTIONS.single
+        if is_hidden and working.dtype == np.float32:  # what is left may be rounding
             working = WorkingSet(state.problem, working.anchors)
             state.L = working.search(state.L, reach)
         state.L = escape(working, state.L, gamma, bound)

@@ -108,7 +108,7 @@ class MovableTriplets:
         values = np.clip(self.values - self._change(y), 0.0, self.limits)
         first, second, _, _ = self._pairs
         weights = self._pair_weights(values - self.values)
-        change = laplacian_form(np.asarray(self.X, dtype=np.float64), first, second, weights, self.blocks)
+        change = laplacian_form(self.X, first, second, weights, self.blocks)
         self.values = values
         return 0.5 * (change + np.swapaxes(change, 1, 2))
 
@@ -268,7 +268,7 @@ class WorkingSet:
         sums, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, target_D)
         slopes *= self.weight
         first, second, weights = slope_pairs(self.candidates, slopes, self.anchors_by_target)
-        A = laplacian_form(np.asarray(self.X, dtype=np.float64), first, second, weights, self.blocks)
+        A = laplacian_form(self.X, first, second, weights, self.blocks)
         return Slopes(slopes, sums.loss, 0.5 * (A + np.swapaxes(A, 1, 2)))
 
     def totals(self, multipliers: FloatArray) -> tuple[float, float | None, float]:
