@@ -109,7 +109,7 @@ def data_basis(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
     varying = int(np.count_nonzero(scale))
     scale[scale == 0] = 1.0
-    R = np.linalg.qr(X / scale, mode="r")
+    R = clear_root(lambda: [X / scale])
     _, sigma, Vt = np.linalg.svd(R, full_matrices=False)
     keep = sigma > RANK_TOLERANCE * sigma[0] if sigma.size and sigma[0] > 0 else np.zeros(sigma.size, dtype=bool)
     spread = sigma[keep] / np.sqrt(len(X))
@@ -130,7 +130,7 @@ def triangle(blocks: Iterable[FloatArray]) -> FloatArray:
     return R
 
 
-def cost_root(blocks: Callable[[], Iterable[FloatArray]]) -> FloatArray:
+def clear_root(blocks: Callable[[], Iterable[FloatArray]]) -> FloatArray:
     """Return `triangle` of blocks of rows; a Gram matrix far from singular yields it in a tenth of the time."""
     gram = sum(block.T @ block for block in blocks())
     values = np.linalg.eigvalsh(gram)

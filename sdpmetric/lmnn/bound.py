@@ -179,13 +179,14 @@ class PushSums:
             anchors = block.anchors[block.rows]
             coincident = push.duplicate_groups[anchors] == push.duplicate_groups[block.impostors]
             for pull, (width, mine) in zip(pulls, self.slopes.items(), strict=True):
-                total, slopes = hinge_slopes(images[region].points, block, width, push.squared, target_D)
+                losses, slopes = hinge_slopes(images[region].points, block, width, push.squared, target_D)
                 roundings, squares, weights = slopes.size + 8, 0.0, slopes.sum(axis=1)
                 if push.squared:
                     underflow = UNDERFLOW_OF_SQUARES * slopes.size
-                    squares = product_above(push.weight, push.weight, above(total.squares + underflow, roundings))
+                    total = above(4.0 * float(losses.sum()) + underflow, roundings)  # of a^2 / w with a = 2 w u
+                    squares = product_above(push.weight, push.weight, total)
                 at_anchors = below(push.weight * sum_below(slopes[coincident].ravel()))
-                mine.add(below(push.weight * total.slopes, roundings), squares, at_anchors)
+                mine.add(below(push.weight * float(slopes.sum()), roundings), squares, at_anchors)
                 used = weights > 0.0
                 pairs = anchors[used], block.impostors[used], weights[used]
                 mine.forms[region] += cones[region].images.form(*pairs, roundings=slopes.shape[1]).times(push.weight)

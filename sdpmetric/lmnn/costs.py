@@ -60,7 +60,7 @@ class PullCost:
         basis, inverse = psd.data_basis(self.X)
         check_deadline()
         rows, P = [np.sqrt(self.ridge) * basis] if self.ridge else [], self.X @ basis
-        root = psd.cost_root(
+        root = psd.clear_root(
             lambda: chain(rows, weighted_differences(P, self.first, self.second, np.sqrt(self.scales)))
         )
         check_deadline()
@@ -300,8 +300,8 @@ class Push:
         for region, block in self.blocks_by_region(Z, among=among):
             if not block.has_rows_of(rows):
                 rows, target_D = block, self.target_distances(Z, self.as_points(region, block))
-            sums, slopes = hinge_slopes(Z[region * n : (region + 1) * n], block, 0.0, self.squared, target_D)
-            yield sums.loss, block, slopes
+            losses, slopes = hinge_slopes(Z[region * n : (region + 1) * n], block, 0.0, self.squared, target_D)
+            yield float(losses.sum()), block, slopes
 
     def loss(self, Z: FloatArray, among: IndexArray | None = None) -> float:
         """``sum_t w_t h(1 - <B_t, M>)`` at embedded points, over all anchors or some; the push weight is left out."""

@@ -15,7 +15,6 @@ distances differ by up to `Images.distance_error` besides, and the factor ``1 + 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from sdpmetric.arrays import FloatArray, IndexArray, LongArray
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.lazy import FAST, fixed, loop
 from sdpmetric.engine.threads import Workload, in_parts
-from sdpmetric.linalg.distances import SQUARE_ERROR, Run, distance, distances, length_bounds
+from sdpmetric.linalg.distances import SQUARE_ERROR, Run, distance, distance_bounds, distances
 from sdpmetric.linalg.rigorous.directed import above, gamma, square, sum_above
 from sdpmetric.linalg.rigorous.forms import Images
 
@@ -38,7 +37,7 @@ Tiling = tuple[Rows, Rows, Rows, Rows, LongArray, bool]
 Pairs = tuple[IndexArray, LongArray, IndexArray, FloatArray]
 # Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
 # columns that are looked at together.
-TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 64
+TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 128
 
 
 def _of_rows(pairs: Pairs, targets: NDArray[np.generic], differences: float) -> Workload:
@@ -108,61 +107,6 @@ def scan_tiles(tiling: Tiling, tops: LongArray, state: LongArray, pairs: IndexAr
     state[0], state[1] = task, used
 
 
-@loop(inline="always")
-def _loss(u: float, gamma: float, squared: bool) -> tuple[float, float]:
-    """Value and slope at u > 0 of the squared hinge, or of the hinge made quadratic on [0, gamma]."""
-    if squared:
-        return u * u, 2.0 * u
-    if u >= gamma:
-        return u - 0.5 * gamma, 1.0
-    return 0.5 * u * u / gamma, u / gamma
-
-
-@in_parts(lambda Z, pairs, target_D, *_: _of_rows(pairs, target_D, len(pairs[2]) * Z.shape[1]))
-@loop(nogil=True, fastmath=FAST)
-def add_hinge_slopes(
-    run: Run,
-    Z: NDArray[np.floating],
-    pairs: Pairs,
-    target_D: FloatArray,
-    gamma: float,
-    squared: bool,
-    slopes: FloatArray,
-) -> tuple[float, float, float, float]:
-    """Slope of every triplet's loss in rows of candidates (rows of `slopes` are candidate pairs, columns targets).
-
-    `target_D` holds the squared distances to the target neighbors of each row, padded at the end with -1.
-
-    The sums are: loss without smoothing, slopes, slopes squared over weight, triplets with positive hinge.
-    """
-    anchors, indptr, impostors, weights = pairs
-    K = target_D.shape[1]
-    total = slope = square = active = 0.0
-    for r in range(run[0], run[1]):
-        if indptr[r] == indptr[r + 1]:
-            continue
-        i = anchors[r]
-        size = 0
-        while size < K and target_D[r, size] >= 0.0:
-            size += 1
-        for p in range(indptr[r], indptr[r + 1]):
-            dP = distance(Z, i, impostors[p])
-            w = weights[p] if len(weights) else 1.0
-            for j in range(K):
-                slopes[p, j] = 0.0
-            for j in range(size):
-                u = 1.0 + target_D[r, j] - dP
-                if u > 0.0:
-                    a = w * _loss(u, gamma, squared)[1]
-                    slopes[p, j] = a
-                    total += w * (u * u if squared else u)
-                    slope += a
-                    if w > 0.0:
-                        square += a * a / w
-                        active += 1.0
-    return total, slope, square, active
-
-
 @in_parts(
     lambda Z, pairs, target_pairs, *_: _of_rows(pairs, target_pairs[1], (len(pairs[2]) + len(Z)) * Z.shape[1]),
     accumulates=True,
@@ -173,96 +117,60 @@ def smoothed_push(
     Z: NDArray[np.floating],
     pairs: Pairs,
     target_pairs: tuple[IndexArray, IndexArray],
-    gamma: float,
-    squared: bool,
+    width: float,
+    steepest: float,
     Y: NDArray[np.floating],
 ) -> tuple[float, float, float]:
-    """Sums of the smoothed loss in rows of candidates, and in Y its weighted graph Laplacian times Z.
+    """Sums over rows of candidates of hinges with slopes ``min(u / width, steepest)``; in Y the gradient, halved.
 
-    Target ``[r, j]`` is compared with the point ``bases[r, j]``, the anchor, possibly under another metric. The sums
-    are: smoothed loss, loss without smoothing, active triplets. The gradient in the embedded points is ``2 * Y``.
+    The hinge has a slope of at most 1, and its square is ``width = 1 / 2`` without a limit. Target ``[r, j]`` is
+    compared with the point ``bases[r, j]``, the anchor, possibly under another metric. The sums are: smoothed loss,
+    hinges, active triplets. Y is the graph Laplacian of the slopes times Z.
     """
     (anchors, indptr, impostors, weights), (bases, targets) = pairs, target_pairs
-    K, R = targets.shape[1], Z.shape[1]
+    K, R, steepness = targets.shape[1], Z.shape[1], 1.0 / width
     Y[:] = 0.0
-    dT = np.empty(K)
-    wT = np.empty(K)
+    dT, wT = np.empty(K), np.empty(K)
+    dP, wP = np.empty(CHUNK), np.empty(CHUNK)
     smooth = total = active = 0.0
     for r in range(run[0], run[1]):
         if indptr[r] == indptr[r + 1]:
             continue
-        i = anchors[r]
-        size, furthest = 0, 0.0
+        i, size = anchors[r], 0
         while size < K and targets[r, size] >= 0:
-            dT[size] = distance(Z, bases[r, size], targets[r, size])
-            furthest = max(furthest, dT[size])
-            wT[size] = 0.0
+            dT[size], wT[size] = distance(Z, bases[r, size], targets[r, size]), 0.0
             size += 1
-        for p in range(indptr[r], indptr[r + 1]):
-            l = impostors[p]
-            dP = distance(Z, i, l)
-            if dP < 1.0 + furthest:
-                w = weights[p] if len(weights) else 1.0
-                push = 0.0
-                for j in range(size):
-                    u = 1.0 + dT[j] - dP
-                    if u > 0.0:
-                        value, a = _loss(u, gamma, squared)
-                        smooth += w * value
-                        total += w * (u * u if squared else u)
-                        if w > 0.0:
-                            active += 1.0
-                        push += w * a
-                        wT[j] += w * a
-                slope = Z.dtype.type(push)
-                for q in range(R):
-                    g = slope * (Z[i, q] - Z[l, q])
-                    Y[i, q] -= g
-                    Y[l, q] += g
+        for low in range(indptr[r], indptr[r + 1], CHUNK):
+            n = min(CHUNK, indptr[r + 1] - low)
+            for p in range(n):
+                dP[p], wP[p] = distance(Z, i, impostors[low + p]), 0.0
+            for j in range(size):
+                limit, pull = 1.0 + dT[j], 0.0
+                for p in range(n):
+                    u = limit - dP[p] if limit > dP[p] else 0.0
+                    w = weights[low + p] if len(weights) else 1.0
+                    slope = u * steepness if u * steepness < steepest else steepest
+                    smooth += w * slope * (u - 0.5 * slope * width)
+                    total += w * u
+                    active += 1.0 if w * slope > 0.0 else 0.0
+                    wP[p] += w * slope
+                    pull += w * slope
+                wT[j] += pull
+            for p in range(n):
+                if wP[p] > 0.0:
+                    l, push = impostors[low + p], Z.dtype.type(wP[p])
+                    for q in range(R):
+                        g = push * (Z[i, q] - Z[l, q])
+                        Y[i, q] -= g
+                        Y[l, q] += g
         for j in range(size):
             if wT[j] > 0.0:
-                b, l, slope = bases[r, j], targets[r, j], Z.dtype.type(wT[j])
+                b, l, attraction = bases[r, j], targets[r, j], Z.dtype.type(wT[j])
                 for q in range(R):
-                    g = slope * (Z[b, q] - Z[l, q])
+                    g = attraction * (Z[b, q] - Z[l, q])
                     Y[b, q] += g
                     Y[l, q] -= g
     return smooth, total, active
-
-
-@in_parts(lambda images, pairs, D, *_: _of_rows(pairs, D[0], len(pairs[2]) * images[0].shape[1]))
-@loop(nogil=True, fastmath=FAST)
-def largest_hinges(
-    run: Run,
-    images: tuple[FloatArray, FloatArray, float],
-    pairs: Pairs,
-    target_D: tuple[FloatArray, FloatArray],
-    squared: bool,
-    losses: FloatArray,
-    active: LongArray,
-) -> None:
-    """The largest possible sum of hinges of rows of candidates, and how many hinges are positive.
-
-    Images are points, their errors, and the relative error of a computed distance. `target_D` holds computed squared
-    distances to the target neighbors and upper bounds of the exact ones, both padded with -1. Sums are rounded to
-    nearest.
-    """
-    (P, errors, g), (anchors, indptr, impostors, weights) = images, pairs
-    computed_D, D_above = target_D
-    for r in range(run[0], run[1]):
-        i, total, count = anchors[r], 0.0, 0
-        for p in range(indptr[r], indptr[r + 1]):
-            d = distance(P, i, impostors[p])
-            smallest, _ = length_bounds(math.sqrt(d), g, errors[i] + errors[impostors[p]])
-            w = weights[p] if len(weights) else 1.0
-            for j in range(computed_D.shape[1]):
-                if computed_D[r, j] < 0.0:
-                    break
-                u = (1.0 + D_above[r, j]) * (1.0 + SQUARE_ERROR) - smallest
-                if u > 0.0:
-                    total += w * (u * u if squared else u)
-                if w > 0.0 and 1.0 + computed_D[r, j] - d > 0.0:
-                    count += 1
-        losses[r], active[r] = total, count
 
 
 def signed_pairs(triplets: Triplets, values: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
@@ -285,25 +193,19 @@ def compressed(candidates: Candidates) -> Pairs:
     return fixed(candidates.anchors), candidates.indptr, candidates.impostors, weights
 
 
-@dataclass(frozen=True)
-class HingeSums:
-    """Sums over the triplets of a candidate set, weights included and the push weight left out."""
-
-    loss: float  # ``sum w h(u)`` with ``u = 1 - margin`` and h the hinge or its square, without smoothing
-    slopes: float  # ``sum a`` of the slopes a of the (smoothed) loss
-    squares: float  # ``sum a^2 / w`` of the slopes
-    n_active: int  # triplets with ``u > 0``
-
-
+@np.errstate(all="ignore")  # infinite margins have no hinge
 def hinge_slopes(
     Z: NDArray[np.floating], candidates: Candidates, gamma: float, squared: bool, target_D: FloatArray | None = None
-) -> tuple[HingeSums, FloatArray]:
-    """Sums over candidate triplets, and the slope of the loss of each, (nnz, K), smoothed over a width gamma."""
-    C, Z = candidates, np.ascontiguousarray(Z, dtype=np.float64)
+) -> tuple[FloatArray, FloatArray]:
+    """The loss of each candidate triplet, weighted, and its slope, smoothed over a width gamma, (nnz, K) each."""
+    C = candidates
     target_D = target_distances(Z, C.anchors, C.targets) if target_D is None else target_D
-    slopes = np.empty((len(C.impostors), C.targets.shape[1]))
-    loss, slope, square, active = add_hinge_slopes(Z, compressed(C), target_D, gamma, squared, slopes)
-    return HingeSums(loss, slope, square, round(active)), slopes
+    excess = 1.0 + target_D[C.rows] - distances(Z, C.anchors[C.rows], C.impostors)[:, None]
+    u = np.where(excess > 0.0, excess, 0.0)  # padding, a squared distance of -1, has no hinge
+    w = 1.0 if C.weights is None else C.weights[:, None]
+    if squared:
+        return w * u * u, w * 2.0 * u
+    return w * u, w * (np.minimum(u, gamma) / gamma if gamma else (u > 0.0).astype(np.float64))
 
 
 def slope_pairs(
@@ -339,11 +241,18 @@ def loss_above(
     images: Images, candidates: Candidates, target_D: FloatArray, target_D_above: FloatArray, *, squared: bool
 ) -> tuple[float, int]:
     """An upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive."""
-    C, D, points = candidates, (target_D, target_D_above), (images.points, images.errors, gamma(len(images.map.T) + 8))
-    losses, active = np.zeros(len(C.anchors)), np.zeros(len(C.anchors), dtype=np.int64)
-    largest_hinges(points, compressed(C), D, squared, losses, active)
+    C, rows = candidates, candidates.rows
+    ends = C.anchors[rows], C.impostors.copy()  # arrays that a loop may write to, as all that call it pass
+    smallest, largest = np.empty((2, len(rows)))
+    distance_bounds(images.points, *ends, images.errors, gamma(len(images.map.T) + 8), smallest, largest)
+    w = np.ones(len(rows)) if C.weights is None else C.weights
+    with np.errstate(all="ignore"):  # infinite margins have no hinge
+        excess = (1.0 + target_D_above[rows]) * (1.0 + SQUARE_ERROR) - smallest[:, None]
+        u = np.where(excess > 0.0, excess, 0.0)
+        losses = np.bincount(rows, w * (u * u if squared else u).sum(axis=1), len(C.anchors)).astype(np.float64)
+        is_active = 1.0 + target_D[rows] - distances(images.points, *ends)[:, None] > 0.0
     n_terms = int(np.diff(C.indptr).max(initial=0)) * C.targets.shape[1]
-    return above(sum_above(losses), n_terms + 12), int(active.sum())
+    return above(sum_above(losses), n_terms + 12), int(np.count_nonzero(is_active[w > 0.0]))
 
 
 # Squared distances up to this count as 0 beside the margin, which is 1: the objective of such a metric is rounded up by

@@ -24,11 +24,11 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import Blocks, distances, laplacian_form
+from sdpmetric.linalg.distances import Blocks, laplacian_form
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.costs import Push, stacked_points
 from sdpmetric.lmnn.impostors import TooManyCandidates
-from sdpmetric.lmnn.margins import HingeSums, hinge_slopes, slope_pairs
+from sdpmetric.lmnn.margins import hinge_slopes, slope_pairs
 from sdpmetric.lmnn.problem import LargeMarginProblem
 
 # Cost of a unit null direction where it is treated as all other directions: nearly 0, so slopes
@@ -161,29 +161,19 @@ class ActiveSet:
         """Find the active triplets of the list at the embedded points Z, and the gradient of their hinges (Eq. 19)."""
         C = self.candidates
         target_D = self.push.target_distances(Z, C)
-        sums, slopes = hinge_slopes(Z, C, 0.0, self.push.squared, target_D)
+        losses, slopes = hinge_slopes(Z, C, 0.0, self.push.squared, target_D)
         if self._member is not None:
             if after_search:
                 self._member[slopes > 0.0] = 1.0
-            elif (foreign := (slopes > 0.0) & (self._member == 0.0)).any():
-                sums = self._without(sums, Z, target_D, foreign)
-                slopes[foreign] = 0.0
+            losses, slopes = losses * self._member, slopes * self._member
         slopes *= self.push.weight
         # A new array in both cases: multipliers of earlier iterations refer to the old one.
         if after_search:
             self.matrices = self._margin_sums(slopes)
         else:
             self.matrices = self.matrices + self._margin_sums(slopes - self.slopes)
-        self.slopes, self.loss, self.n_active = slopes, self.push.weight * sums.loss, sums.n_active
-
-    def _without(self, sums: HingeSums, Z: FloatArray, target_D: FloatArray, foreign: BoolArray) -> HingeSums:
-        """Loss and number of the active triplets without those marked, (nnz, K), which are active."""
-        C, (pair, slot) = self.candidates, np.nonzero(foreign)
-        row = C.rows[pair]
-        u = 1.0 + target_D[row, slot] - distances(Z, C.anchors[row], C.impostors[pair])
-        weights = np.ones(len(pair)) if C.weights is None else C.weights[pair]
-        loss = float(weights @ (u * u if self.push.squared else u))
-        return replace(sums, loss=max(0.0, sums.loss - loss), n_active=sums.n_active - len(pair))
+        self.slopes, self.loss = slopes, self.push.weight * float(losses.sum())
+        self.n_active = int(np.count_nonzero(slopes))
 
     def _margin_sums(self, values: FloatArray) -> FloatArray:
         """``sum_t values_t B_t``, (c, p, p), at the cost of the points that are used."""

@@ -28,7 +28,7 @@ from sdpmetric.lmnn.margins import compressed, hinge_slopes, slope_pairs, target
 from sdpmetric.lmnn.problem import LargeMarginProblem
 
 # Most multiplications to form the matrix of ``A* D A``.
-DENSE_WORK = 10_000_000
+DENSE_WORK = 100_000_000
 # Ridge on its diagonal, as a share of its trace: a direction that hardly any multiplier changes stays.
 RIDGE = 1e-6
 
@@ -93,9 +93,9 @@ class MovableTriplets:
         if len(E) > 1 or len(self.values) * len(row) ** 2 > DENSE_WORK:
             return None
         scale, differences = np.where(row == column, 1.0, math.sqrt(2.0)), self._points[first] - self._points[second]
-        forms = differences[:, row] * differences[:, column] * scale
+        forms = differences[:, row] * differences[:, column] * scale.astype(differences.dtype)
         A = forms[of_impostors] - forms[of_targets]
-        H = A.T @ (self._room[:, None] * A)
+        H = (A.T @ (self._room.astype(A.dtype)[:, None] * A)).astype(np.float64)
         if not (trace := float(np.trace(H))) > 0.0:  # no multiplier changes any direction
             return np.zeros_like(E)
         H[np.diag_indices_from(H)] += RIDGE * trace
@@ -245,7 +245,7 @@ class WorkingSet:
         """The hinges at the factor of the search, push weight left out."""
         Z = self.embed(L)
         target_D = target_distances(Z, self.anchors_by_target, self.candidates.targets)
-        return hinge_slopes(Z, self.candidates, 0.0, self.problem.push.squared, target_D)[0].loss
+        return float(hinge_slopes(Z, self.candidates, 0.0, self.problem.push.squared, target_D)[0].sum())
 
     # -- values and multipliers -------------------------------------------------------------------------------------
 
@@ -255,9 +255,11 @@ class WorkingSet:
 
     def value(self, L: FloatArray, gamma: float) -> Value:
         """The objective with hinges that are smoothed over a width gamma, at a factor, (c, r, rank)."""
-        C, target_pairs = self.candidates, (self.anchors_by_target, self.candidates.targets)
-        sums, Y = margins.smoothed_push(self.embed(L), compressed(C), target_pairs, gamma, self.problem.push.squared)
-        smoothed, loss, n_active = sums
+        target_pairs, squared = (self.anchors_by_target, self.candidates.targets), self.problem.push.squared
+        width, steepest = (0.5, math.inf) if squared else (gamma, 1.0)
+        sums, Y = margins.smoothed_push(self.embed(L), compressed(self.candidates), target_pairs, width, steepest)
+        smoothed, hinges, n_active = sums
+        loss = smoothed if squared else hinges
         trace, gradient = float(np.vdot(L, L)), 2.0 * (L + self.weight * self.blocks.gram(Y, self.X))
         return Value(trace + self.weight * smoothed, gradient, trace + self.weight * loss, round(n_active))
 
@@ -265,11 +267,11 @@ class WorkingSet:
         """The slopes at a factor as a dual candidate."""
         Z = self.embed(L)
         target_D = target_distances(Z, self.anchors_by_target, self.candidates.targets)
-        sums, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, target_D)
+        losses, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, target_D)
         slopes *= self.weight
         first, second, weights = slope_pairs(self.candidates, slopes, self.anchors_by_target)
         A = laplacian_form(self.X, first, second, weights, self.blocks)
-        return Slopes(slopes, sums.loss, 0.5 * (A + np.swapaxes(A, 1, 2)))
+        return Slopes(slopes, float(losses.sum()), 0.5 * (A + np.swapaxes(A, 1, 2)))
 
     def totals(self, multipliers: FloatArray) -> tuple[float, float | None, float]:
         """``sum a``, ``sum a^2 / w`` of squared hinges, and what impostors at the place of their anchors have of it."""
