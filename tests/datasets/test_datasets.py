@@ -53,17 +53,6 @@ def test_what_cannot_be_read_is_explained(folder, monkeypatch, tmp_path, read, n
         datasets.load("letters")
 
 
-def test_reduce_keeps_the_largest_components_at_the_asked_mean_norm():
-    X = np.random.default_rng(0).normal(size=(40, 5)) * [1, 9, 2, 3, 0.1]
-    Z = datasets.reduce(X, 2)
-    assert Z.shape == (40, 2)
-    np.testing.assert_allclose(np.linalg.norm(Z, axis=1).mean(), 4.0)
-    # The same plane that the eigenvectors of the covariance span: equal inner products up to one factor.
-    _, vectors = np.linalg.eigh(np.cov(X.T))
-    P = (X - X.mean(axis=0)) @ vectors[:, -2:]
-    np.testing.assert_allclose(Z @ Z.T / np.trace(Z @ Z.T), P @ P.T / np.trace(P @ P.T), atol=1e-12)
-
-
 def test_a_folder_of_files_is_loaded_by_name(folder):
     X, y = datasets.load("seven")
     np.testing.assert_array_equal(X, folder)
