@@ -80,7 +80,7 @@ class Adapter(SolvedEstimator):
     n_candidates : int, default 100
         With labels: how many of the nearest examples are compared, from each one, at most a quarter of them of its
         class. At least 2.
-    solver : {"auto", "factored", "dual", "conic"}, default "auto"
+    solver : {"auto", "span", "factored", "conic"}, default "auto"
     tol, max_iter, max_time, verbose, random_state, init, warm_start
         As in `LMNN`; `random_state` also seeds what "cv" holds out.
     early_stopping, validation_fraction, n_iter_no_change

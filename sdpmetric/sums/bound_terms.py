@@ -17,7 +17,7 @@ from sdpmetric.core import validation
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import exact
-from sdpmetric.linalg.distances import adjoint, distances, times
+from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms, times
 from sdpmetric.linalg.rigorous.directed import RIGORS, TINY, Rigor, above, gamma, product_above, sum_above, trace_above
 from sdpmetric.linalg.rigorous.forms import Images, Span
 from sdpmetric.sums.terms.base import ROUNDINGS, Regularizer, Term
@@ -190,6 +190,14 @@ class BoundTerms:
         (X, first, second), places = self._distinct_points
         check_deadline()
         D = distances(times(X, components.T.astype(X.dtype, copy=False)), first, second)
+        return D if places is None else D[places]
+
+    def forms(self, N: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        """``<N, v v^T>`` for the differences v of `pairs`, N symmetric in coordinates Y of `points`, (p,)."""
+        (X, first, second), places = self._distinct_points
+        check_deadline()
+        Y = X if Y is None else np.ascontiguousarray(Y)
+        D = pair_forms(Y, N[None], Blocks.one(len(Y)), first, second)
         return D if places is None else D[places]
 
     @cached

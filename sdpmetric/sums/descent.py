@@ -177,9 +177,6 @@ class DescentOptions:
     memory: int = 30  # pairs of steps and gradients that L-BFGS keeps
     large_memory: int = 10  # the same of factors with more entries than the next number, whose pairs take time
     large_factor: int = 50_000
-    single_products: float = 1e7  # of a pass over the data, from which the first level is in float32
-    single_tol: float = 1e-5  # its least tolerance
-    single_range: float = 1e9  # its largest entry of the data, and the inverse of the least
     gap_share: float = 0.5  # without kinks the first level ends at this share of the tolerance, each later at a tenth
     check_ratio: float = 1.25  # growth of the iterations from one check of the gap to the next
     multiples: tuple[float, float] = (-0.05, 0.05)  # of a point that are tried: logarithms
@@ -220,8 +217,6 @@ def steps(
     width, close = options.first_width if has_kinks else options.smooth_width, options.gap_share * tol
     iterations = options.iterations if has_kinks or _sole_regularizer(problem) else options.smooth_iterations
     progress, smallest_violation = Progress(), math.inf
-    if _sole_regularizer(problem) and _is_single(problem, tol):
-        point.total = penalty.total.in_single_precision()
     # Without kinks nothing is hard, every point is feasible, and levels take twice as long each time.
     while progress.idle_rounds < (
         options.infeasible_patience if has_kinks and math.isinf(progress.smallest_gap) else options.patience
@@ -238,7 +233,6 @@ def steps(
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return
-        point.total = penalty.total
         progress.record(step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf)
         violation = step.certificate.primal_residual if step.certificate is not None else math.inf
         if math.isinf(progress.smallest_gap) and violation < 0.9 * smallest_violation:
@@ -362,13 +356,6 @@ def _descend(
     if math.isinf(lowest):
         _, a, S = point.smoothed(point.F, width, center)
     return a, S, budget.spent - before, reason
-
-
-def _is_single(problem: MetricProblem, tol: float) -> bool:
-    """Whether a first level in float32 saves time, and is accurate enough for the tolerance."""
-    X, d, limit = problem.centered, problem.X.shape[1], OPTIONS.single_range
-    is_large = d * X.size >= OPTIONS.single_products and tol >= OPTIONS.single_tol
-    return is_large and 1.0 / limit < float(np.abs(X).max(initial=0.0)) < limit
 
 
 def _sole_regularizer(problem: MetricProblem) -> Regularizer | None:

@@ -10,6 +10,13 @@ are at their bounds. Newton's method takes over, on ``g(a) - rho / 2 ||(a - cent
 multipliers are not unique in general and the Hessian of g is singular. It is ``-(F F^T + diag(l*''))``, and row i of
 F has the entries ``sqrt(omega_jk / w) (V^T A_i V)_jk`` for the eigenvectors V of Q and the derivative omega of the
 projection onto the cone. rho falls from center to center. See ``docs/terms.md``.
+
+*Losses without kinks.* With C the costs, the metric of multipliers c is the positive part of ``Q(c) = T - sum_i c_i A_i
+/ w``, ``T = M0 - C / w``. Over combinations of a few multipliers, and over the face of metrics with ``E^T M E = 0`` for
+some directions E, the metric ``Q - E E^T Q E E^T`` is affine in the coefficients, as are the numbers of the losses, so
+Newton's method costs next to nothing (`Span`). The slopes of the losses at the metric found join the multipliers, and E
+are the eigenvectors of Q with negative eigenvalues there. Points are few, as in a Krylov subspace, and each takes one
+product with the differences and one with their transpose.
 """
 
 from __future__ import annotations
@@ -76,14 +83,20 @@ Spectrum = tuple[FloatArray, FloatArray]  # eigenvalues (d,) and eigenvectors (d
 def takes(problem: MetricProblem) -> bool:
     """Return whether a sum has one Frobenius term, and scalar losses with conjugates of finite slope."""
     losses = problem.total.losses
-    bounded = all(loss.scalar.boxed and not loss.scalar.steep for loss in losses)
-    minimized = problem.dual.minimized
-    return (
-        bounded
-        and isinstance(minimized, Frobenius)
-        and len(problem.total.regularizers) == 1
-        and not (problem.domain.diagonal)
-    )
+    return _is_near_one(problem) and all(loss.scalar.boxed and not loss.scalar.steep for loss in losses)
+
+
+def takes_span(problem: MetricProblem) -> bool:
+    """Return whether a sum has one Frobenius term, and distances with smooth losses of slopes within their limits."""
+    losses = problem.total.losses
+    is_smooth = all(loss.scalar.steep and not loss.depends_on_entries for loss in losses)
+    return bool(losses) and is_smooth and _is_near_one(problem)
+
+
+def _is_near_one(problem: MetricProblem) -> bool:
+    """Return whether all metrics are allowed, and one Frobenius term is the only strictly convex one."""
+    is_alone = len(problem.total.regularizers) == 1 and isinstance(problem.dual.minimized, Frobenius)
+    return is_alone and not problem.domain.diagonal
 
 
 def turn(problem: MetricProblem) -> int:
@@ -372,3 +385,180 @@ def _rounds(
 def _step(point: DualPoint) -> Step:
     bound, multipliers = min(point.value, point.objective), partial(np.copy, point.multipliers)
     return Step(psd.factor(point.metric), objective=point.objective, lower_bound=bound, multipliers=multipliers)
+
+
+# -- losses without kinks, in the span of multipliers ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SpanOptions:
+    """Knobs of the solver "span"."""
+
+    directions: int = 3  # multipliers in the span; of more, the oldest are replaced by the best combination
+    nearness: float = 0.1  # weight of the way from the last point, as few directions may be left on its face
+    newton_steps: int = 8  # at most, in the span
+    smallest_decrease: float = 1e-3  # that a Newton step has to promise, as a share of the tolerance times the sum
+    step_lengths: int = 10  # that are tried, each half of the one before
+    patience: int = 3  # points without a smaller gap before it stops
+    single_products: float = 1e7  # of a pass over the data, from which products are in float32
+    single_tol: float = 1e-4  # the least tolerance with these
+    single_range: float = 1e9  # the largest entry of the data, and the inverse of the least
+
+
+SPAN = SpanOptions()
+
+
+class Span(MarginSum):
+    """The sum over metrics of combinations of a few multipliers; see the head of this file."""
+
+    def __init__(self, total: BoundTerms, tol: float) -> None:
+        super().__init__(total)
+        (regularizer,), m, zero = total.regularizers, len(self.offset), np.zeros((0, total.centered.shape[1]))
+        self.smallest_decrease, self.weight = SPAN.smallest_decrease * tol, regularizer.weight
+        self.costs = total.slack_matrix(total.split(np.zeros(m)))
+        self.target = (-regularizer.gradient(zero) - self.costs) / self.weight  # T
+        self.constant = regularizer.value(zero)
+        # k multipliers, the numbers and the matrices that belong to them, and the inner products of the matrices
+        self.multipliers, self.numbers, self.matrices = np.zeros((0, m)), np.zeros((0, m)), list[FloatArray]()
+        self.gram, self.combination = np.zeros((0, 0)), np.zeros(0)
+        self.at_target = self.offset + self._numbers(self.target)
+        self._move(self.target)
+
+    def _numbers(self, N: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        """What a symmetric matrix adds to the numbers of the losses, Y being the points in its coordinates, (m,)."""
+        D = self.total.forms(N, Y)
+        excess = self.total.excess(np.zeros((0, len(self.target))), D)
+        return concatenated(excess) - self.offset
+
+    def _move(self, Q: FloatArray) -> None:
+        """Take the positive part of a matrix as the metric."""
+        if not np.isfinite(Q).all():
+            raise OverflowError("multipliers or products of differences are too large for floats")
+        Y = self.total.points[0]
+        values, self.null = scipy.linalg.eigh(Q.astype(Y.dtype), subset_by_value=(-np.inf, 0.0), check_finite=False)
+        root = self.null * np.sqrt(-values)
+        self.metric = Q + root @ root.T
+        self.excess = self.at_target - self.combination @ self.numbers / self.weight
+        if len(values):
+            self.excess = self.excess + self._numbers(np.eye(len(values)), Y @ root)
+
+    def slopes(self, excess: FloatArray) -> tuple[float, FloatArray]:
+        """The losses and their slopes, (m,)."""
+        parts = [loss.smoothed(u, 1.0) for loss, u in zip(self.losses, self.total.split(excess), strict=True)]
+        return math.fsum(value for value, _ in parts), concatenated(slopes for _, slopes in parts)
+
+    def add(self, a: FloatArray) -> None:
+        """Add multipliers to the span, and move to its best metric."""
+        if len(self.combination) == SPAN.directions:
+            kept = np.eye(SPAN.directions)[1:]
+            kept[0] = self.combination
+            self.matrices = [self._best().astype(self.total.centered.dtype), *self.matrices[2:]]
+            self.multipliers, self.numbers = kept @ self.multipliers, kept @ self.numbers
+            self.gram, self.combination = kept @ self.gram @ kept.T, np.eye(len(kept))[0]
+        A = (self.total.slack_matrix(self.total.split(a)) - self.costs).astype(self.total.centered.dtype)
+        self.matrices.append(A)
+        self.multipliers = np.concatenate([self.multipliers, a[None]])
+        self.numbers = np.concatenate([self.numbers, self._numbers(A)[None]])
+        products = self.multipliers @ self.numbers[-1]
+        self.gram = np.block([[self.gram, products[:-1, None]], [products[None]]])
+        if self.null.shape[1] < len(self.null):
+            self.combination = np.append(self.combination, 0.0)
+            self._minimize()
+        else:  # the face holds the metric 0 alone
+            self.combination = np.append(0.0 * self.combination, 1.0)
+        self._move(self.target - self._best() / self.weight)
+
+    def _best(self) -> FloatArray:
+        """The matrix of the best combination."""
+        return np.asarray(np.tensordot(self.combination, self.matrices, 1))
+
+    def _minimize(self) -> None:
+        """Newton's method over the combinations, on the face of the last metric."""
+        E, w, theta = self.null, self.weight, self.combination
+        start, numbers, gram, nearness = self.at_target, self.numbers, self.gram, SPAN.nearness * self.gram
+        if E.shape[1]:
+            on_face = [E.T @ A @ E for A in (self.target, *self.matrices)]
+            Z = self.total.points[0] @ E
+            removed = np.stack([self._numbers(A, Z) for A in on_face])
+            flat = np.stack([A.ravel() for A in on_face[1:]]).astype(np.float64)
+            start, numbers, gram = start - removed[0], numbers - removed[1:], gram - flat @ flat.T
+
+        def evaluate(theta: FloatArray) -> tuple[float, FloatArray]:
+            value, slopes = self.slopes(start - theta @ numbers / w)
+            way = theta - self.combination
+            return value + 0.5 * float(theta @ gram @ theta + way @ nearness @ way) / w, slopes
+
+        value, slopes = evaluate(theta)
+        for _ in range(SPAN.newton_steps):
+            by_loss = zip(self.losses, self.total.split(slopes), strict=True)
+            inverse = concatenated(loss.conjugate_curvatures(a) for loss, a in by_loss)
+            curvature = np.divide(1.0, inverse, out=np.zeros_like(inverse), where=inverse > 0.0)
+            gradient = (gram @ theta + nearness @ (theta - self.combination) - numbers @ slopes) / w
+            hessian = (numbers * curvature) @ numbers.T / w**2 + (gram + nearness) / w
+            step = np.linalg.lstsq(hessian, -gradient)[0]
+            promised = -float(gradient @ step)
+            if not promised > self.smallest_decrease * abs(value):
+                break
+            for length in 0.5 ** np.arange(SPAN.step_lengths):
+                following = evaluate(theta + length * step)
+                if following[0] <= value - OPTIONS.armijo * length * promised:
+                    break
+            else:
+                break
+            theta, (value, slopes) = theta + length * step, following
+        self.combination = theta
+
+    def point(self) -> DualPoint:
+        """The metric with its sum, and about the dual value of the combination, clipped."""
+        c, w = self.combination @ self.multipliers, self.weight
+        a, half_square = np.clip(c, self.low, self.high), 0.5 * w * float(np.sum(self.metric**2))
+        by_loss = zip(self.losses, self.total.split(a), strict=True)
+        conjugates = math.fsum(float(loss.conjugates(slopes).sum()) for loss, slopes in by_loss)
+        # Clipping is taken into account to first order.
+        value = float(c @ self.offset + (a - c) @ self.excess) - conjugates + self.constant - half_square
+        distance = float(np.sum((self.metric - self.target) ** 2) - np.sum(self.target**2))
+        objective = self.slopes(self.excess)[0] + 0.5 * w * distance + self.constant
+        return DualPoint(a, value, self.excess, self.metric, lambda: objective)
+
+
+@solver(MetricProblem, "span", tol=1e-4, rank=2, takes=takes_span)
+def span_steps(
+    problem: MetricProblem,
+    budget: Budget,
+    tol: float,
+    *,
+    init: FloatArray | None = None,
+    multipliers: Multipliers | None = None,
+) -> Iterator[Step]:
+    """Solve a sum of smooth losses with one Frobenius term in the span of the slopes at a few of its points.
+
+    It stops if some points have not made the gap smaller.
+    """
+    yield Step(problem.zero, objective=problem.objective(problem.zero))
+    total, point, progress = problem.total, None, Progress()
+    span = Span(total.in_single_precision() if _is_single(problem, tol) else total, tol)
+    if multipliers is not None:
+        a = concatenated(problem.read_dual(multipliers))
+    else:
+        a = span.slopes(span.excess)[1] if init is None else concatenated(total.slopes(init, 1.0))
+    try:
+        while progress.idle_rounds < SPAN.patience:
+            budget.spend()
+            span.add(a)
+            point, a = span.point(), span.slopes(span.excess)[1]
+            progress.record(point.objective - min(point.value, point.objective))
+            if point.gap <= GAP_SHARE * tol:
+                yield replace(_step(point), stop=Stop.TOLERANCE)
+    except (BudgetSpent, KeyboardInterrupt):
+        if point is not None:
+            yield _step(point)
+        raise
+    if point is not None:
+        yield replace(_step(point), stop=Stop.STALLED)
+
+
+def _is_single(problem: MetricProblem, tol: float) -> bool:
+    """Whether products in float32 save time, and are accurate enough for the tolerance."""
+    X, d, limit = problem.centered, problem.X.shape[1], SPAN.single_range
+    is_large = d * X.size >= SPAN.single_products and tol >= SPAN.single_tol
+    return is_large and 1.0 / limit < float(np.abs(X).max(initial=0.0)) < limit
