@@ -29,6 +29,8 @@ ROOM = 1e-7
 ROOM_SINGLE = 5e-7
 # Repeated pairs times features from which each pair is computed once: a millisecond.
 REPEATED_PRODUCTS = 10**6
+# Entries of matrices of multipliers that are kept, whose products take less time than calls of loops over pairs: 2 MB.
+SMALL_TABLE = 3 * 10**5
 # Products of whole numbers that decide about hard constraints next to their bounds, which take about 0.2 s.
 MAX_EXACT_PRODUCTS = 10**6
 
@@ -376,6 +378,37 @@ class MarginSum:
         self.losses = total.losses
         self.offset = concatenated(total.offset(loss) for loss in self.losses)
         self.low, self.high = (concatenated(loss.box[side] for loss in self.losses) for side in (0, 1))
+
+    @cached
+    def costs(self) -> FloatArray:
+        """The slack matrix without multipliers, (d, d)."""
+        return self.total.slack_matrix(self.total.split(np.zeros(len(self.offset))))
+
+    @cached
+    def table(self) -> FloatArray | None:
+        """The matrix of each multiplier, (m, d^2), if these are few numbers."""
+        X, d = self.total.centered, self.total.centered.shape[1]
+        if len(self.offset) * d * d > SMALL_TABLE:
+            return None
+        V = X[self.total.pairs[:, 0]] - X[self.total.pairs[:, 1]]
+        squares = (V[:, :, None] * V[:, None, :]).reshape(len(V), d * d)
+        products = [
+            loss.combination @ squares[pairs] for loss, pairs in zip(self.losses, self.total.pair_slices, strict=True)
+        ]
+        return np.concatenate([np.zeros((0, d * d)), *products])
+
+    def matrix(self, a: FloatArray) -> FloatArray:
+        """What multipliers add to the slack matrix, (d, d)."""
+        if self.table is not None:
+            return np.asarray((a @ self.table).reshape(self.costs.shape))
+        return np.asarray(self.total.slack_matrix(self.total.split(a)) - self.costs)
+
+    def numbers(self, N: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        """What a symmetric matrix adds to the numbers of the losses, in coordinates Y of the points, (m,)."""
+        if self.table is not None and Y is None:
+            return np.asarray(self.table @ N.ravel())
+        excess = self.total.excess(np.zeros((0, len(self.costs))), self.total.forms(N, Y))
+        return concatenated(excess) - self.offset
 
     @cached
     def conjugate_curvatures(self) -> FloatArray:

@@ -39,7 +39,7 @@ from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import Blocks, adjoint, distances, pair_forms
+from sdpmetric.linalg.distances import distances
 from sdpmetric.linalg.search import GAP_SHARE, Progress, Stop, lbfgs
 from sdpmetric.sums.bound_terms import ROOM, BoundTerms, MarginSum, concatenated
 from sdpmetric.sums.problem import MetricProblem
@@ -141,8 +141,8 @@ class SumDual(MarginSum):
         super().__init__(total)
         self.n_negative, self.rho, self.best = 0, OPTIONS.first_rho, None
         (regularizer,), zero = total.regularizers, np.zeros((0, total.centered.shape[1]))
-        # w M0 - ridge I, and w/2 |M0|^2.
-        self.target = -regularizer.gradient(zero) - total.ridge * np.eye(total.centered.shape[1])
+        # w M0 less the costs, and w/2 |M0|^2.
+        self.target = -regularizer.gradient(zero) - self.costs
         self.weight, self.constant = regularizer.weight, regularizer.value(zero)
 
     @cached
@@ -169,21 +169,18 @@ class SumDual(MarginSum):
 
     def evaluate(self, a: FloatArray, *, spectrum: bool = False) -> DualPoint:
         """The dual at multipliers of the box, (m,); with the spectrum on request."""
-        total, (Y, first, second) = self.total, self.total.points
-        costs, by_loss = total.costs[1], total.split(a)
-        Q = self.target - adjoint(Y, first, second, total.pair_weights(by_loss))
+        Q = self.target - self.matrix(a)
         eigen = np.linalg.eigh(Q) if spectrum else None
         M = self.positive_part(Q, eigen) / self.weight
-        D = pair_forms(Y, M[None], Blocks.one(len(Y)), first, second)
-        excess, half_square = total.excess(np.zeros((0, len(M))), D), 0.5 * self.weight * float(np.sum(M * M))
-        rows = list(zip(self.losses, by_loss, excess, strict=True))
+        excess, half_square = self.offset + self.numbers(M), 0.5 * self.weight * float(np.sum(M * M))
+        rows = list(zip(self.losses, self.total.split(a), self.total.split(excess), strict=True))
         gradient = concatenated(u - loss.conjugate_slopes(slopes) for loss, slopes, u in rows)
         conjugates = [float(loss.conjugates(slopes).sum()) for loss, slopes, _ in rows]
         value = math.fsum([float(a @ self.offset), self.constant, -half_square, *(-value for value in conjugates)])
 
         def primal() -> float:
-            linear = [half_square, self.constant - float(np.sum(M * self.target)), float(costs @ D[: len(costs)])]
-            return math.fsum(linear) + sum(loss.value(u) for loss, _, u in rows)
+            squares = half_square + self.constant - float(np.sum(M * self.target))
+            return squares + math.fsum(loss.value(u) for loss, _, u in rows)
 
         point = DualPoint(a, value, gradient, M, primal, eigen)
         if self.best is None or point.value > self.best.value:
@@ -415,20 +412,13 @@ class Span(MarginSum):
         super().__init__(total)
         (regularizer,), m, zero = total.regularizers, len(self.offset), np.zeros((0, total.centered.shape[1]))
         self.smallest_decrease, self.weight = SPAN.smallest_decrease * tol, regularizer.weight
-        self.costs = total.slack_matrix(total.split(np.zeros(m)))
         self.target = (-regularizer.gradient(zero) - self.costs) / self.weight  # T
         self.constant = regularizer.value(zero)
         # k multipliers, the numbers and the matrices that belong to them, and the inner products of the matrices
-        self.multipliers, self.numbers, self.matrices = np.zeros((0, m)), np.zeros((0, m)), list[FloatArray]()
+        self.multipliers, self.columns, self.matrices = np.zeros((0, m)), np.zeros((0, m)), list[FloatArray]()
         self.gram, self.combination = np.zeros((0, 0)), np.zeros(0)
-        self.at_target = self.offset + self._numbers(self.target)
+        self.at_target = self.offset + self.numbers(self.target)
         self._move(self.target)
-
-    def _numbers(self, N: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        """What a symmetric matrix adds to the numbers of the losses, Y being the points in its coordinates, (m,)."""
-        D = self.total.forms(N, Y)
-        excess = self.total.excess(np.zeros((0, len(self.target))), D)
-        return concatenated(excess) - self.offset
 
     def _move(self, Q: FloatArray) -> None:
         """Take the positive part of a matrix as the metric."""
@@ -438,9 +428,9 @@ class Span(MarginSum):
         values, self.null = scipy.linalg.eigh(Q.astype(Y.dtype), subset_by_value=(-np.inf, 0.0), check_finite=False)
         root = self.null * np.sqrt(-values)
         self.metric = Q + root @ root.T
-        self.excess = self.at_target - self.combination @ self.numbers / self.weight
+        self.excess = self.at_target - self.combination @ self.columns / self.weight
         if len(values):
-            self.excess = self.excess + self._numbers(np.eye(len(values)), Y @ root)
+            self.excess = self.excess + self.numbers(np.eye(len(values)), Y @ root)
 
     def slopes(self, excess: FloatArray) -> tuple[float, FloatArray]:
         """The losses and their slopes, (m,)."""
@@ -453,13 +443,13 @@ class Span(MarginSum):
             kept = np.eye(SPAN.directions)[1:]
             kept[0] = self.combination
             self.matrices = [self._best().astype(self.total.centered.dtype), *self.matrices[2:]]
-            self.multipliers, self.numbers = kept @ self.multipliers, kept @ self.numbers
+            self.multipliers, self.columns = kept @ self.multipliers, kept @ self.columns
             self.gram, self.combination = kept @ self.gram @ kept.T, np.eye(len(kept))[0]
-        A = (self.total.slack_matrix(self.total.split(a)) - self.costs).astype(self.total.centered.dtype)
+        A = self.matrix(a).astype(self.total.centered.dtype)
         self.matrices.append(A)
         self.multipliers = np.concatenate([self.multipliers, a[None]])
-        self.numbers = np.concatenate([self.numbers, self._numbers(A)[None]])
-        products = self.multipliers @ self.numbers[-1]
+        self.columns = np.concatenate([self.columns, self.numbers(A)[None]])
+        products = self.multipliers @ self.columns[-1]
         self.gram = np.block([[self.gram, products[:-1, None]], [products[None]]])
         if self.null.shape[1] < len(self.null):
             self.combination = np.append(self.combination, 0.0)
@@ -475,11 +465,11 @@ class Span(MarginSum):
     def _minimize(self) -> None:
         """Newton's method over the combinations, on the face of the last metric."""
         E, w, theta = self.null, self.weight, self.combination
-        start, numbers, gram, nearness = self.at_target, self.numbers, self.gram, SPAN.nearness * self.gram
+        start, numbers, gram, nearness = self.at_target, self.columns, self.gram, SPAN.nearness * self.gram
         if E.shape[1]:
             on_face = [E.T @ A @ E for A in (self.target, *self.matrices)]
             Z = self.total.points[0] @ E
-            removed = np.stack([self._numbers(A, Z) for A in on_face])
+            removed = np.stack([self.numbers(A, Z) for A in on_face])
             flat = np.stack([A.ravel() for A in on_face[1:]]).astype(np.float64)
             start, numbers, gram = start - removed[0], numbers - removed[1:], gram - flat @ flat.T
 
