@@ -27,8 +27,11 @@ from sdpmetric.sums.dual import DualPoint, SumDual
 
 @dataclass(frozen=True)
 class POLAOptions:
-    probe: int = 25  # evaluations of L-BFGS-B, at least, that tell whether the exact program is faster
-    max_probe: int = 50  # the same, at most
+    probe: int = 10  # evaluations of L-BFGS-B that tell whether the exact program is faster, with slacks
+    soft_evaluations: int = (
+        25  # of L-BFGS-B before Newton's method, with slacks: half the entries of the metric or more
+    )
+    max_soft_evaluations: int = 50  # the same, at most
     first_evaluations: int = 150  # of L-BFGS-B before Newton's method, with hard margins
     growth: int = 3  # of the evaluations from round to round
     max_evaluations: int = 1350  # of a round
@@ -38,12 +41,10 @@ class POLAOptions:
     infeasible_steps: int = 2  # of Newton's method without a point that keeps the hard margins, before one is sought
     whitened_steps: int = 40  # most steps of Newton's method in search of a feasible point
     max_entries: int = 3 * 10**5  # most entries of the metric times pairs for the exact program
-    few_entries: int = 10**4  # the same, if Clarabel is to need less time than CVXPY
-    few_hard_entries: int = 60  # most entries of the metric to begin with the exact program of hard margins
-    small_gap: float = 0.3  # largest gap from which Newton's method ends soon, with multipliers at their bounds
-    far_gap: float = 0.5  # smallest gap of a probe to begin with the exact program of a small metric
-    entries_per_gap: float = 25.0  # for larger metrics the gap must be above 1 minus this over their entries
-    free_share: float = 0.6  # of the multipliers, those between their bounds after the probe of a slow problem
+    few_entries: int = 100  # most entries of the metric to begin with the exact program
+    pairs_per_entry: float = 10.0  # pairs for each of these, at least, to begin with it with hard margins
+    gap_share: float = 4.7  # over the entries of the metric: the share of the gap that the probe has to close, or else
+    largest_gap_share: float = 0.35  # the same, at most: the exact program comes first
     chunk: int = 5000  # updates, or pairs of a stream, between two looks at the clock
     trace_rows: int = 20  # of a short stream
 
@@ -65,10 +66,9 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     n_pairs, n_entries = len(problem.pairs), math.comb(problem.X.shape[1] + 1, 2)
     is_small = n_pairs * n_entries <= OPTIONS.max_entries
     a, evaluations = np.zeros(n_pairs), OPTIONS.first_evaluations
-    is_conic_first = is_small and n_entries <= OPTIONS.few_hard_entries
+    is_conic_first = is_small and n_entries <= OPTIONS.few_entries and n_pairs >= OPTIONS.pairs_per_entry * n_entries
     if problem.slack_weight is not None:
-        (a, is_slow), evaluations = _probe(problem, budget), 0
-        is_conic_first = is_small and is_slow
+        (a, is_conic_first), evaluations = _probe(problem, budget, n_entries), 0
     if is_conic_first:
         for step in conic.steps(problem, budget, tol):
             yield step
@@ -93,22 +93,18 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
         yield from conic.steps(problem, budget, tol)
 
 
-def _probe(problem: POLAProblem, budget: Budget) -> tuple[FloatArray, bool]:
+def _probe(problem: POLAProblem, budget: Budget, n_entries: int) -> tuple[FloatArray, bool]:
     """Multipliers to start from, and whether active sets seem to change for longer than the exact program takes.
 
-    They do if pairs contradict each other. A gap that stays large and multipliers between their bounds are signs of
-    it. The more entries the metric has, the longer the exact program takes.
+    They do if many pairs contradict each other; a gap that stays large is a sign of it. The more entries the metric
+    has, the longer the exact program takes.
     """
-    dual, n_pairs = SumDual(problem.as_sum().total), len(problem.pairs)
-    n_entries = math.comb(problem.X.shape[1] + 1, 2)
-    if n_entries * n_pairs <= OPTIONS.few_entries:
-        point = dual.evaluate(problem.ceilings)
-        return point.multipliers, point.gap > OPTIONS.small_gap
-    evaluations = min(max(OPTIONS.probe, n_entries // 2), OPTIONS.max_probe)
-    point = dual.ascend(np.zeros(n_pairs), budget, evaluations)
-    is_far = point.gap > max(OPTIONS.far_gap, 1.0 - OPTIONS.entries_per_gap / n_entries)
-    is_free = (point.multipliers > 0.0) & (point.multipliers < problem.ceilings)
-    return point.multipliers, is_far and float(np.mean(is_free)) > OPTIONS.free_share
+    n_pairs, dual = len(problem.pairs), SumDual(problem.as_sum().total)
+    share = min(OPTIONS.gap_share / n_entries, OPTIONS.largest_gap_share)
+    evaluations = min(max(OPTIONS.soft_evaluations, n_entries // 2), OPTIONS.max_soft_evaluations)
+    may_be_slow = n_entries <= OPTIONS.few_entries and n_pairs * n_entries <= OPTIONS.max_entries
+    slow = (OPTIONS.probe, 1.0 - share) if may_be_slow else (0, 1.0)
+    return dual.ascend(np.zeros(n_pairs), budget, evaluations, slow=slow).multipliers, dual.gave_up
 
 
 def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
