@@ -181,18 +181,24 @@ def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, r
 
 
 def discriminants(classes: Sequence[FloatArray]) -> FloatArray:
-    """Return the directions of linear discriminant analysis of the rows of some classes, the best first, (d, d).
+    """Return the directions of linear discriminant analysis of the rows of some classes, the best first, (k, d).
+
+    With fewer rows than features they are those in the span of the rows, k of them; a direction outside has no scatter.
 
     They are those of scikit-learn's ``LinearDiscriminantAnalysis(solver="eigen")``, which takes ten times as long to
     check so few rows.
     """
-    rows = np.concatenate(classes)
-    covariance = sum((len(members) / len(rows)) * _shrunk_covariance(members) for members in classes)
-    _, vectors = scipy.linalg.eigh(_shrunk_covariance(rows) - covariance, covariance)
-    return np.asarray(vectors.T[::-1])
+    rows, d = np.concatenate(classes), classes[0].shape[1]
+    if len(rows) < d:
+        Q = np.linalg.qr((rows - rows.mean(axis=0)).T)[0]
+        rows, classes = rows @ Q, [members @ Q for members in classes]
+    covariance = sum((len(members) / len(rows)) * _shrunk_covariance(members, d) for members in classes)
+    _, vectors = scipy.linalg.eigh(_shrunk_covariance(rows, d) - covariance, covariance)
+    return np.asarray(vectors.T[::-1] if rows.shape[1] == d else vectors.T[::-1] @ Q.T)
 
 
-def _shrunk_covariance(X: FloatArray) -> FloatArray:
+def _shrunk_covariance(X: FloatArray, d: int) -> FloatArray:
+    """Return the covariance of rows, shrunk toward its mean over d features."""
     deviations = X - X.mean(axis=0)
     C = deviations.T @ deviations / len(X)
-    return np.asarray((1.0 - SHRINKAGE) * C + SHRINKAGE * np.trace(C) / len(C) * np.eye(len(C)))
+    return np.asarray((1.0 - SHRINKAGE) * C + SHRINKAGE * np.trace(C) / d * np.eye(len(C)))

@@ -209,3 +209,43 @@ def test_sums_without_constraints_on_examples_have_nothing_to_explain():
     problem = sm.MetricProblem(np.eye(3), terms.Pull([[0, 1]]) + terms.LogDet())
     with pytest.raises(TypeError, match="none of its terms has constraints on single examples"):
         sm.explain(sm.solve(problem))
+
+
+@pytest.mark.parametrize("name", ["itml", "lsml", "mmc", "pola", "hard", "frobenius", "trace"])
+def test_few_rows_in_many_features_are_solved_in_their_span_and_certified_in_all_features(name, monkeypatch):
+    random = np.random.default_rng(5)
+    X, y = (random.normal(size=(10, 24)) + np.arange(10)[:, None] % 2).astype(np.float64), np.arange(10) % 2
+    path, seen = [[i, i + 1] for i in range(9)] + [[0, 5], [2, 7], [1, 8]], list[tuple[int, ...]]()
+    statements = {
+        "itml": lambda: sm.ITMLProblem.from_labels(X, y, 12, gamma=0.1),
+        "lsml": lambda: sm.LSMLProblem.from_labels(X, y, 20, comparison_weight=30.0),
+        "mmc": lambda: sm.MMCProblem(X, path, np.arange(12) < 9),
+        "pola": lambda: sm.POLAProblem.from_labels(X, y, 12, slack_weight=0.1, initial_threshold=2.0),
+        "hard": lambda: sm.POLAProblem.from_labels(X, y, 12, slack_weight=None),
+        "frobenius": lambda: sm.MetricProblem(
+            X, terms.TripletHinge(labels=y, n_neighbors=1) + terms.Frobenius(to=0.1 * np.eye(24))
+        ),
+        "trace": lambda: sm.MetricProblem(X, terms.TripletHinge(labels=y, n_neighbors=1) + terms.Trace()),
+    }
+    problem = statements[name]()
+    within = problem.in_span.problem
+    assert within.X.shape[1] <= 10
+
+    def score(L):
+        seen.append(L.shape)
+        return 1.0
+
+    solution = sm.solve(problem, tol=1e-4, score=score)
+    assert solution.problem is problem
+    assert {shape[1] for shape in seen} == {24} == {solution.components.shape[1]}
+    assert solution.relative_gap <= 1e-4
+    for module in ("sdpmetric.sums.problem", "sdpmetric.pola.problem"):
+        monkeypatch.setattr(f"{module}.MANY_FEATURES", 100)
+    restated = statements[name]()
+    assert restated.in_span is None
+    whole = sm.solve(restated, tol=1e-4)
+    assert solution.lower_bound <= whole.objective
+    assert whole.lower_bound <= solution.objective
+    certificate = sm.certify(restated, solution.components, dual=solution.dual)  # in all features
+    assert certificate.objective == pytest.approx(solution.objective, rel=1e-6)
+    assert certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-6)
