@@ -367,8 +367,8 @@ def solve(
     'optimal'
     """
     span = problem.in_span
-    within = problem if span is None else span.problem
-    solvers = solvers_to_try(within, solver, options)
+    reduced = problem if span is None else span.problem
+    solvers = solvers_to_try(reduced, solver, options)
     entry = solvers[0]
     tol = entry.tol if tol is None else tol
     validation.check_limit("tol", tol, "relative gap")
@@ -385,7 +385,7 @@ def solve(
     budget = Budget(max_time, max_iter)
     with using(client_of(engine)):
         run = Run(
-            within,
+            reduced,
             budget,
             tol,
             callbacks=[see for see in (printer, callback) if see is not None],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Annotated, Literal, Self, cast
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -120,7 +120,6 @@ class Adapter(SolvedEstimator):
     prior: Matrix | Literal["identity"] = "identity"
     n_candidates: Annotated[int, Interval(Integral, 2, None, closed="left")] = 100
     strength_: float = field(init=False)
-    _span: Data | None = field(init=False, default=None)
     strengths_: FloatArray = field(init=False)
     scores_: FloatArray = field(init=False)
     statement = MetricProblem
@@ -132,34 +131,6 @@ class Adapter(SolvedEstimator):
 
     def _embed(self, X: Data | sp.csr_array) -> Data:
         return super()._embed(normalize(X) if self.metric == "cosine" else X)
-
-    def _in_span(self, X: Data) -> Data:
-        """Return rows in orthonormal coordinates of their span, if it has fewer dimensions than the features.
-
-        With ``M0 = c I`` the optimum is ``Q N Q^T + c (I - Q Q^T)`` for the optimum N of the same problem about the
-        coordinates ``Q^T x``: losses depend on ``Q^T M Q`` alone, and off the span c I costs nothing. Objective, bound
-        and multipliers are those of N.
-        """
-        self._span = None
-        starts = isinstance(self.init, str) and self.init == "auto" and not self.warm_start
-        if len(X) >= X.shape[1] or not isinstance(self.prior, str) or not starts:
-            return X
-        centered = X - X.mean(axis=0)
-        self._span = np.asarray(np.linalg.qr(centered.T)[0])
-        coordinates: Data = centered @ self._span
-        return coordinates
-
-    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        if self._span is not None:
-            _, singular_values, Vt = np.linalg.svd(np.asarray(components, dtype=np.float64), full_matrices=False)
-            prior = cast(Frobenius, cast(MetricProblem, problem).terms[1])
-            off_span = np.sqrt(prior.target[0, 0])  # the square root of the metric off the span, times I
-            in_span = (Vt.T * singular_values) @ Vt
-            np.fill_diagonal(in_span, in_span.diagonal() - off_span)
-            lifted: Data = self._span @ (in_span @ self._span.T)
-            np.fill_diagonal(lifted, lifted.diagonal() + off_span)
-            components = lifted.astype(self._span.dtype, copy=False)
-        return super()._fitted(problem, components)
 
     def _proximity(self, X: Data, count: float) -> tuple[Frobenius, float]:
         """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
@@ -200,8 +171,6 @@ class Adapter(SolvedEstimator):
         return AdapterProblem(X, (1.0 / total) * loss + proximity)
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
-        X = self._in_span(X)
-
         def stated(rows: LongArray) -> AdapterProblem:
             return self._problem(X[rows], y[rows], None if weights is None else weights[rows])
 
@@ -209,9 +178,7 @@ class Adapter(SolvedEstimator):
             return self._measure(problem, y[rows], X[held], y[held])
 
         self._chosen("examples", len(y), stated, scored)
-        super()._fit(X, y, weights)
-        self._span = None
-        return self
+        return super()._fit(X, y, weights)
 
     def _fit_tuples(
         self,
@@ -220,7 +187,6 @@ class Adapter(SolvedEstimator):
         annotations: ArrayLike | None,
         state: Callable[[Data, ArrayLike, ArrayLike | None], Problem] | None = None,
     ) -> Self:
-        X = self._in_span(X)
         rows = checked_tuples(tuples, len(X))
         similar = (
             check_similar(() if annotations is None else annotations, len(rows)) if rows.shape[1:] == (2,) else None
@@ -235,9 +201,7 @@ class Adapter(SolvedEstimator):
             return self._measure_tuples(problem, rows[held], None if similar is None else similar[held])
 
         self._chosen(ROLES[rows.shape[1]][0], len(rows), stated, scored)
-        super()._fit_tuples(X, tuples, annotations, state)
-        self._span = None
-        return self
+        return super()._fit_tuples(X, tuples, annotations, state)
 
     def _chosen(
         self,

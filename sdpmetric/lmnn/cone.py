@@ -163,9 +163,9 @@ class DualCone:
         if not (span.skew < 0.5 and smallest > 0.0 and theta < math.inf):
             return None
         limit = below(math.sqrt(0.5 * SHARE_OUTSIDE * smallest * pull.ridge), 4)
-        rest = below(limit - above(theta * coordinates.cost.size, 2), 2)
-        is_enough = rest > 0.0 and theta * limit < 0.5 * pull.ridge
-        return replace(coordinates, outside=above(theta / rest, 2)) if is_enough else None
+        room = below(limit - above(theta * coordinates.cost.size, 2), 2)
+        is_enough = room > 0.0 and theta * limit < 0.5 * pull.ridge
+        return replace(coordinates, outside=above(theta / room, 2)) if is_enough else None
 
     def _completed_by_ridge(self) -> Coordinates | None:
         """A ridge is the identity in an orthonormal complement, scaled by its root."""

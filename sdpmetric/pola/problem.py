@@ -45,7 +45,7 @@ from sdpmetric.programs.exact_program import PrintedProblem
 from sdpmetric.sums import feasibility
 from sdpmetric.sums import written as proofs
 from sdpmetric.sums.fenchel import Proven
-from sdpmetric.sums.problem import MANY_FEATURES, MetricProblem
+from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.written import CONSTRAINT_SLACK
 
 
@@ -185,11 +185,11 @@ class POLAProblem(PrintedProblem):
     @cached
     def in_span(self) -> InSpan[POLAProblem] | None:
         """See `Problem.in_span`, and `MetricProblem.in_span` for the theorem; M0 is 0 but for the threshold."""
-        if MANY_FEATURES * len(self.X) > self.X.shape[1] or (self.slack_weight is None and self.repeated.any()):
+        if len(self.X) >= self.X.shape[1] or (self.slack_weight is None and self.repeated.any()):
             return None
         span = Span.of(self.X, self.centered)
-        within = replace(self, X=span.points.astype(self.X.dtype))
-        return InSpan(within, span.basis, 0.0)
+        reduced = replace(self, X=span.points.astype(self.X.dtype))
+        return InSpan(reduced, span.basis, 0.0)
 
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`."""

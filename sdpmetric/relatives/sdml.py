@@ -7,6 +7,10 @@ With ``S = M0^-1 + distance_weight * mean_p y_p v_p v_p^T`` it is, up to a const
 The covariance W that scikit-learn finds has the diagonal of S and differs from it by at most the sparsity elsewhere, so
 ``W - S`` is a matrix of feasible multipliers; their dual value is ``log det W + d``.
 
+The absolute entries depend on the coordinates, so few rows in many features are solved in their span (see
+`MetricProblem.in_span`) with a sparsity of 0 only. Else reduce the features first, for example by PCA, which states
+another problem: its entries are between components.
+
 The certificate of a factor L of M takes one form in its coordinates. With the multipliers U, and V for the part of S
 that is a sum over pairs, ``<V, M> = tr(L V L^T)``; the minimum over all metrics is that of `LogDet` with ``P = L^T``.
 """
@@ -115,7 +119,8 @@ class SDMLProblem(MetricProblem):
             if kind.any() and share:
                 total = total + share * term(rows[kind], weights=w[kind])
         super().__init__(data, total)
-        if np.linalg.eigvalsh(self.linear)[0] <= 0.0:
+        reduced = self if self.in_span is None else cast(SDMLProblem, self.in_span.problem)
+        if np.linalg.eigvalsh(reduced.linear)[0] <= 0.0:
             raise ValueError(
                 f"distance_weight={distance_weight:g} is too large: dissimilar pairs gain more than the divergence and "
                 "similar pairs cost, so there may be no minimum; lower it, or scale the features."

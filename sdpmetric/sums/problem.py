@@ -51,8 +51,6 @@ SMALLEST_MULTIPLE = 0.1
 LARGEST_MEAN_DISTANCE = 100.0
 # Directions are at most this many times as long as under M0, if the mean distance there is above 1 / 100, too.
 LARGEST_TARGET_RATIO = 10.0
-# Features for each row from which a sum is solved in the span of the rows.
-MANY_FEATURES = 2
 # Sums beyond this, or below its inverse, set no scale.
 LARGEST_SCALE = 1e250
 
@@ -224,26 +222,26 @@ class MetricProblem(PrintedProblem):
         """
         (n, d), total = self.X.shape, self.total
         is_free = self.domain.is_full_cone and self.domain.has_identity_basis
-        if MANY_FEATURES * n > d or not is_free or total.depends_on_entries or len(total.regularizers) > 1:
+        if n >= d or not is_free or total.depends_on_entries or len(total.regularizers) > 1:
             return None
         outside = [term.outside for term in total.regularizers]
-        multiple, kept = (outside[0] or (-1.0, np.zeros(0, dtype=np.intp))) if outside else (0.0, None)
-        if multiple < 0.0 or (kept is not None and len(kept) > n):
+        multiple, axes = (outside[0] or (-1.0, np.zeros(0, dtype=np.intp))) if outside else (0.0, None)
+        if multiple < 0.0 or (axes is not None and len(axes) > n):
             return None
         if total.depends_on_matrix:
-            span = Span.of(self.X, self.centered, kept, multiple)
+            span = Span.of(self.X, self.centered, axes, multiple)
         else:
             span = Span(self.X, self.centered, psd.data_basis(self.centered)[0], 0.0)
-        return InSpan(self._stated_in(span, kept), span.basis, multiple)
+        return InSpan(self._stated_in(span, axes), span.basis, multiple)
 
-    def _stated_in(self, span: Span, kept: NDArray[np.intp] | None) -> Self:
+    def _stated_in(self, span: Span, axes: NDArray[np.intp] | None) -> Self:
         """State the same in coordinates of a span; its certificates are about the exact rows."""
         r, terms = span.basis.shape[1], list[Term]()
         for term in self.terms:
             for regularizer in term.regularizers:
                 target = span.multiple * np.eye(r)
-                if kept is not None and len(kept) and regularizer.zero is not None:
-                    target[-len(kept) :, -len(kept) :] = regularizer.zero[np.ix_(kept, kept)]
+                if axes is not None and len(axes) and regularizer.zero is not None:
+                    target[-len(axes) :, -len(axes) :] = regularizer.zero[np.ix_(axes, axes)]
                 term = regularizer.toward(target)
             terms.append(term)
         new = copy.copy(self)
@@ -484,11 +482,11 @@ class MetricProblem(PrintedProblem):
 
     def _bound_in_span(self, components: FloatArray) -> float:
         """A float not below the sum at a metric that is about ``c I`` outside of the span of few rows; or infinity."""
-        if self.in_span is None or (within := self.in_span.problem.total).span is None or not within.regularizers:
+        if self.in_span is None or (reduced := self.in_span.problem.total).span is None or not reduced.regularizers:
             return math.inf
-        factor, distance = within.span.split(components)
+        factor, distance = reduced.span.split(components)
         others = replace(self.total, terms=tuple(term for term in self.terms if not term.regularizers))
-        values = [term.upper_bound_near(factor, distance) for term in within.regularizers]
+        values = [term.upper_bound_near(factor, distance) for term in reduced.regularizers]
         values += [others.upper_bound(self.X, components)] if others.terms else []
         return math.inf if math.inf in values else sum_above(np.array(values))
 

@@ -129,7 +129,7 @@ class Images:
     # those of T
     metric: FloatArray | None = None
     span: Span | None = None  # that the map goes through, by coordinates in it
-    within: FloatArray | None = None  # (k, r)
+    reduced: FloatArray | None = None  # (k, r)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "map", np.ascontiguousarray(self.map, dtype=np.float64))
@@ -137,7 +137,7 @@ class Images:
     @property
     def coordinates(self) -> FloatArray:
         """The coordinates of the features, or of the span, (k, r)."""
-        return self.map if self.within is None else self.within
+        return self.map if self.reduced is None else self.reduced
 
     @cached
     def points(self) -> FloatArray:
@@ -334,23 +334,22 @@ class Span:
     centered: FloatArray  # (n, d): see `Images`
     basis: FloatArray  # (d, r): Q
     multiple: float = 0.0  # of the identity: the metric outside of the span
-    is_orthonormal: bool = True  # up to rounding; else the span may hold distances alone
 
     @classmethod
     def of(
-        cls, X: NDArray[np.floating], centered: FloatArray, kept: NDArray[np.intp] | None = None, multiple: float = 0.0
+        cls, X: NDArray[np.floating], centered: FloatArray, axes: NDArray[np.intp] | None = None, multiple: float = 0.0
     ) -> Span:
-        """Return the span of the rows in the features that are not kept, and each kept feature by itself."""
-        kept = np.zeros(0, dtype=np.intp) if kept is None else kept
+        """Return the span of the rows in all features but some axes, and of these axes."""
+        axes = np.zeros(0, dtype=np.intp) if axes is None else axes
         rows = centered.copy()
-        rows[:, kept] = 0.0
+        rows[:, axes] = 0.0
         Q, R = np.linalg.qr(rows.T)
         U, sigma, _ = np.linalg.svd(R)
         is_sizable = sigma > 2.0**-50 * len(rows) * sigma.max(initial=0.0)
-        basis = np.zeros((centered.shape[1], int(is_sizable.sum()) + len(kept)))
-        basis[:, : len(basis.T) - len(kept)] = Q @ U[:, is_sizable]
-        basis[kept] = 0.0
-        basis[kept, np.arange(len(basis.T) - len(kept), len(basis.T))] = 1.0
+        basis = np.zeros((centered.shape[1], int(is_sizable.sum()) + len(axes)))
+        basis[:, : len(basis.T) - len(axes)] = Q @ U[:, is_sizable]
+        basis[axes] = 0.0
+        basis[axes, np.arange(len(basis.T) - len(axes), len(basis.T))] = 1.0
         return cls(X, centered, basis, multiple)
 
     @cached
@@ -401,7 +400,7 @@ class Span:
         """Return the images in coordinates T, (r, p), of the exact rows."""
         sizes = gamma(len(T) + 4) * np.abs(T) if errors is None else gamma(len(T) + 4) * np.abs(T) + 2.0 * errors
         V, errors = times(self.basis, T), times(np.abs(self.basis), sizes)
-        return Images(self.X, self.centered, V, errors, span=self, within=T)
+        return Images(self.X, self.centered, V, errors, span=self, reduced=T)
 
     def spill(self, first: IndexArray, second: IndexArray, weights: FloatArray) -> tuple[float, float]:
         """Bound ``||Z^T S W||_F`` and ``trace(W^T S W)``, W a basis of all other directions.

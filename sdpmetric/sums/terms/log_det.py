@@ -131,8 +131,8 @@ class LogDet(Regularizer):
 
     @property
     def outside(self) -> tuple[float, NDArray[np.intp]] | None:
-        multiple, other = psd.multiple_of_identity(self.target)
-        return None if len(other) else (multiple, other)
+        multiple, axes = psd.multiple_of_identity(self.target)
+        return None if len(axes) else (multiple, axes)
 
     def toward(self, target: FloatArray) -> Self:
         return replace(self, to=target)
@@ -144,8 +144,8 @@ class LogDet(Regularizer):
         ``x = ||E|| / l < 1``, and ``M0^-1 - M^-1 = M0^-1 (M - M0) M^-1`` is 0 outside.
         """
         gram, c = Form.congruent(np.eye(len(components)), components), float(self.target[0, 0])
-        least = min(gram.smallest_eigenvalue, c)
-        share = above(distance / least, 2) if least > 0.0 else math.inf
+        smallest = min(gram.smallest_eigenvalue, c)
+        share = above(distance / smallest, 2) if smallest > 0.0 else math.inf
         if not share < 0.5:
             return math.inf
         slope = above((norm_above(gram.matrix - self.target) + math.sqrt(len(self.target)) * gram.error) / c, 8)

@@ -98,8 +98,8 @@ class Frobenius(Regularizer):
 
     @property
     def outside(self) -> tuple[float, NDArray[np.intp]] | None:
-        multiple, other = psd.multiple_of_identity(self.target)
-        return (multiple, other) if multiple >= 0.0 else None
+        multiple, axes = psd.multiple_of_identity(self.target)
+        return (multiple, axes) if multiple >= 0.0 else None
 
     def toward(self, target: FloatArray) -> Self:
         return replace(self, to=target)
@@ -252,8 +252,8 @@ class FrobeniusMinimum(InnerMinimum):
             return t, -math.inf
         first, second = self.segment.spill(t)
         outside = product_above(self.term.weight, span.multiple, math.sqrt(len(span.basis) + 1))
-        rest = above(3.0 * span.skew * S.size + 1.5 * first + second, 4)
-        square = product_above(norm, norm) + above(2.0 * rest * (norm + outside) + rest * rest, 4)
+        excess = above(3.0 * span.skew * S.size + 1.5 * first + second, 4)
+        square = product_above(norm, norm) + above(2.0 * excess * (norm + outside) + excess * excess, 4)
         return t, self.term.minimum_below(above(square))
 
 
