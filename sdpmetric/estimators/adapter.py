@@ -89,8 +89,7 @@ class Adapter(SolvedEstimator):
     Attributes
     ----------
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
-        As in `LMNN`. Of fewer examples than features `solution_` is about computed coordinates in the span of the rows,
-        which its certificate takes as exact.
+        As in `LMNN`.
     strength_ : float
         The value that was chosen or given.
     strengths_, scores_ : (p,) arrays

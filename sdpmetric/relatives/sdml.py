@@ -149,7 +149,7 @@ class SDMLProblem(MetricProblem):
         self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:
         """Certify any point as a sum is; a solution as the head of this file says, which takes less time."""
-        if components is not None and metric is None and dual is not None:
+        if components is not None and metric is None and dual is not None and self.in_span is None:
             L, a = self.check_point(components, None)[0], self.read_dual(dual)
             if len(L) == L.shape[1] and (certificate := self._certificate_of_solution(L, a)) is not None:
                 return certificate
