@@ -367,9 +367,10 @@ def solve(
     'optimal'
     """
     span = problem.in_span
-    reduced = problem if span is None else span.problem
-    solvers = solvers_to_try(reduced, solver, options)
+    solvers = solvers_to_try(problem if span is None else span.problem, solver, options)
     entry = solvers[0]
+    span = None if entry.stream else span  # a stream is about its own updates
+    reduced = problem if span is None else span.problem
     tol = entry.tol if tol is None else tol
     validation.check_limit("tol", tol, "relative gap")
     check_calls(callback, score, patience)

@@ -239,6 +239,8 @@ def test_few_rows_in_many_features_are_solved_in_their_span_and_certified_in_all
     assert solution.problem is problem
     assert {shape[1] for shape in seen} == {24} == {solution.components.shape[1]}
     assert solution.relative_gap <= 1e-4
+    if name == "pola":
+        assert sm.solve(problem, "online").certificate.kind == "regret"
     for statement in (sm.MetricProblem, sm.POLAProblem):
         monkeypatch.setattr(statement, "in_span", None)
     restated = statements[name]()
