@@ -46,7 +46,7 @@ class FactoredOptions:
     early_rows: int = 20_000
     early_share: float = 1 / 16
     anchors_per_entry: float = 0.1
-    early_widening: float = 0.3
+    early_widening: float = 0.5
     # Levels over all anchors: the first width, its decrease, and the last width.
     first_width: float = 0.03
     shrink: float = 0.3
@@ -86,7 +86,7 @@ class FactoredOptions:
     # By the precision of the values: rows of the factor shorter than this share of the longest are dropped, and an
     # iteration that lowers the value by less than this share of it is the last of its round.
     negligible: ClassVar[dict[type[np.floating], float]] = {np.float32: 5e-3, np.float64: 1e-3}
-    rounding: ClassVar[dict[type[np.floating], float]] = {np.float32: 1e-8, np.float64: 0.0}
+    rounding: ClassVar[dict[type[np.floating], float]] = {np.float32: 1e-7, np.float64: 0.0}
 
     def close_ratio(self, tol: float) -> float:
         """How many times the gap of the smoothing a gap may be before the width shrinks."""
