@@ -9,7 +9,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-NOTEBOOKS = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "notebooks.py"))
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = runpy.run_path(str(ROOT / "docs" / "notebooks.py"))
 LESSONS, EXAMPLES = ([path.stem for path in NOTEBOOKS[name]] for name in ("COURSE", "EXAMPLES"))
 EVERY = [f"course/{stem}{suffix}" for stem in LESSONS for suffix in ("", "_solutions")]
 EVERY += [f"examples/{stem}" for stem in EXAMPLES]
@@ -62,7 +63,7 @@ def test_all_lessons_check_answers_alike():
     [
         pytest.param(name, marks=() if Path(name).name.removesuffix("_solutions") in FAST else pytest.mark.slow)
         for name in EVERY
-        if name != "examples/06_pola_stream"  # in miniature in tests/docs/test_examples.py
+        if name != "examples/06_pola_stream"  # which is long, and follows in miniature
     ],
 )
 def test_every_cell_runs_as_downloaded(folder, name, monkeypatch, capsys):
@@ -86,3 +87,9 @@ def test_every_cell_runs_as_downloaded(folder, name, monkeypatch, capsys):
         verdicts = re.findall(r"^exercise \d: (right|no \w+ yet)$", printed, re.MULTILINE)
         assert verdicts
         assert {"right"} == set(verdicts) if name.endswith("_solutions") else "right" not in verdicts
+
+
+@pytest.mark.slow
+def test_the_stream_of_documents_runs(capsys):
+    runpy.run_path(str(ROOT / "examples" / "06_pola_stream.py"))["main"](n_documents=80)
+    assert capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The reproductions run by one command each, here in miniature, and say what they measured."""
+"""The reproductions and the benchmark of LMNN run by one command each, in miniature, and say what they measured."""
 
 import importlib
 import json
@@ -170,3 +170,19 @@ def test_lego_fig1(run, tmp_path):
     text = run("lego_fig1", "--printed", *(str(tmp_path / name) for name in ("printed/pair_accuracy.txt", "pairs.txt")))
     expected = "| 33 of 45 below or equal | 0 below, 1 equal | 1 below, 0 equal | 2 below, 0 equal |"
     assert f"| LEGO against POLA {expected}" in text
+
+
+def test_the_benchmark_of_lmnn_writes_table_and_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "examples" / "benchmarks")
+    run = importlib.import_module("run")
+    for name in ("run", "sets", "peer"):
+        sys.modules.pop(name, None)
+    arguments = "--data iris wine:5 --solvers factored subgradient --repeats 2 --tol 1e-2 --push-weight 0.3 --output"
+    run.main([*arguments.split(), str(tmp_path)])
+    table = (tmp_path / "benchmarks.md").read_text()
+    assert table in capsys.readouterr().out
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith(("| iris", "| wine"))]
+    assert [row[2] for row in rows] == ["factored", "subgradient"] * 2
+    assert all(row[4] == "optimal" and 0 <= float(row[6]) <= 1.1e-2 for row in rows)
+    assert ("150 x 4" in str(rows[0]), "178 x 5" in str(rows[2])) == (True, True)
+    assert all(word in table for word in ("numpy", "cores", "commit"))

@@ -1,4 +1,4 @@
-"""The code of README, pages and docstrings, the commands of the command line, and the benchmark print what is said."""
+"""The code of README, pages and docstrings, and the commands of the command line, print what is said."""
 
 import contextlib
 import doctest
@@ -8,7 +8,6 @@ import io
 import re
 import runpy
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -95,26 +94,3 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys):
             assert result.exit_code == 0, result.output
             assert_agree(result.stdout, output, tolerance=1e-2)
             assert Path("wine.png").is_file()
-
-
-# The other examples, and the lessons, run as notebooks: .ci/notebooks.py.
-@pytest.mark.slow
-def test_the_stream_of_documents_runs(capsys):
-    runpy.run_path(str(ROOT / "examples" / "06_pola_stream.py"))["main"](n_documents=80)
-    assert capsys.readouterr().out
-
-
-def test_the_benchmark_of_lmnn_writes_table_and_record(tmp_path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(ROOT / "examples" / "benchmarks")
-    run = importlib.import_module("run")
-    for name in ("run", "sets", "peer"):
-        sys.modules.pop(name, None)
-    arguments = "--data iris wine:5 --solvers factored subgradient --repeats 2 --tol 1e-2 --push-weight 0.3 --output"
-    run.main([*arguments.split(), str(tmp_path)])
-    table = (tmp_path / "benchmarks.md").read_text()
-    assert table in capsys.readouterr().out
-    rows = [line.split(" | ") for line in table.splitlines() if line.startswith(("| iris", "| wine"))]
-    assert [row[2] for row in rows] == ["factored", "subgradient"] * 2
-    assert all(row[4] == "optimal" and 0 <= float(row[6]) <= 1.1e-2 for row in rows)
-    assert ("150 x 4" in str(rows[0]), "178 x 5" in str(rows[2])) == (True, True)
-    assert all(word in table for word in ("numpy", "cores", "commit"))

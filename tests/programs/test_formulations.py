@@ -6,19 +6,9 @@ import pytest
 from instances import assert_close, make_instance
 
 import sdpmetric as sm
-from sdpmetric.core.triplets import Triplets
 from sdpmetric.lmnn import written as formulations
-from sdpmetric.lmnn.costs import list_triplets
 from sdpmetric.lmnn.solvers.reduced_program import Reduction
 from sdpmetric.programs import named, to_cvxpy
-
-NONE = Triplets.from_array(np.zeros((0, 3), np.int32))
-
-
-def solved(program):
-    program.solve(solver="CLARABEL")
-    assert program.status == "optimal"
-    return program
 
 
 def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
@@ -28,35 +18,11 @@ def test_too_many_triplets_are_refused_with_advice(small, monkeypatch):
     assert to_cvxpy(small.problem, small.problem.push.all_triplets()[:5]).is_dcp()
 
 
-def reduced(problem, free, at_bound=NONE):
-    return Reduction(problem).program(1.0, free, at_bound)
-
-
-def reduced_value(problem, free, at_bound):
-    program = reduced(problem, free, at_bound)
-    program.program.solve(solver="CLARABEL")
-    return program.value if program.program.status == "optimal" else -np.inf
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("kind", ["plain", "pure", "listed"])
-def test_no_reduced_program_exceeds_the_full_optimum(kind, seed):
-    problem = make_instance(kind, seed).problem
-    rng = np.random.default_rng(seed)
-    every = list_triplets(
-        problem.push.candidates(np.zeros((len(problem.X), 1)), problem.null_groups)
-    )  # all of one group of the null space
-    full = reduced_value(problem, every, NONE)
-    assert full == pytest.approx(solved(to_cvxpy(problem)).value, rel=1e-6, abs=1e-6)
-    sets = rng.choice(3, len(every), p=[0.6, 0.3, 0.1])
-    assert reduced_value(problem, every[sets == 0], every[sets == 2]) <= full + 1e-6 * max(1, full)
-
-
 def test_multipliers_of_the_squared_hinge_have_no_bound():
     problem = make_instance("plain", 1, loss="squared_hinge").problem
     every = problem.push.all_triplets()
     with pytest.raises(ValueError, match="no upper bound"):
-        reduced(problem, every[:5], every[5:])
+        Reduction(problem).program(1.0, every[:5], every[5:])
 
 
 @pytest.mark.parametrize(("loss", "several"), [("hinge", False), ("squared_hinge", False), ("hinge", True)])

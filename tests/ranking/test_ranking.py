@@ -292,7 +292,3 @@ def test_expected_loss_is_increasing_and_concave(n, gamma):
     assert increments.min() >= -1e-14
     assert np.diff(increments).max() <= 1e-12
     assert E[n] == pytest.approx(rank_weights("warp", n)[n], rel=1e-12)
-    # The sum that the proof ends with.
-    weights = np.append(rank_weights("warp", n)[n // np.arange(1, n // gamma + 1)], 0.0)
-    probabilities = 1 - (1 - np.arange(n + 1)[:, None] / n) ** np.arange(1, n // gamma + 1)
-    np.testing.assert_allclose(probabilities @ -np.diff(weights), E, atol=1e-12)
