@@ -29,6 +29,12 @@ ROOM = 1e-7
 ROOM_SINGLE = 5e-7
 # Repeated pairs times features from which each pair is computed once: a millisecond.
 REPEATED_PRODUCTS = 10**6
+# Products of a pass over the data from which solvers work in float32, whose products take half as long.
+SINGLE_PRODUCTS = 1e7
+# The least tolerance with float32.
+SINGLE_TOL = 1e-5
+# The largest entry of such data, and the inverse of the least.
+SINGLE_RANGE = 1e9
 # Entries of matrices of multipliers that are kept, whose products take less time than calls of loops over pairs: 2 MB.
 SMALL_TABLE = 3 * 10**5
 # Products of whole numbers that decide about hard constraints next to their bounds, which take about 0.2 s.
@@ -213,9 +219,13 @@ class BoundTerms:
         first, second = np.divmod(keys, len(X))
         return (X, first.astype(np.int32), second.astype(np.int32)), places
 
-    def in_single_precision(self) -> BoundTerms:
-        """The same over data in float32, whose products take half as long."""
-        return replace(self, centered=self.centered.astype(np.float32))
+    def in_single_precision(self, tol: float) -> BoundTerms:
+        """The same over data in float32, if that saves time and is accurate enough for a tolerance, else itself."""
+        X, size = self.centered, float(np.abs(self.centered).max(initial=0.0))
+        is_large = X.shape[1] * X.size >= SINGLE_PRODUCTS and tol >= SINGLE_TOL
+        if not (is_large and 1.0 / SINGLE_RANGE < size < SINGLE_RANGE):
+            return self
+        return replace(self, centered=X.astype(np.float32))
 
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
         """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""

@@ -217,6 +217,8 @@ def steps(
     width, close = options.first_width if has_kinks else options.smooth_width, options.gap_share * tol
     iterations = options.iterations if has_kinks or _sole_regularizer(problem) else options.smooth_iterations
     progress, smallest_violation = Progress(), math.inf
+    if _sole_regularizer(problem):
+        point.total = penalty.total.in_single_precision(tol)
     # Without kinks nothing is hard, every point is feasible, and levels take twice as long each time.
     while progress.idle_rounds < (
         options.infeasible_patience if has_kinks and math.isinf(progress.smallest_gap) else options.patience
@@ -233,6 +235,7 @@ def steps(
         yield step
         if isinstance(step.certificate, InfeasibilityCertificate):
             return
+        point.total = penalty.total
         progress.record(step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf)
         violation = step.certificate.primal_residual if step.certificate is not None else math.inf
         if math.isinf(progress.smallest_gap) and violation < 0.9 * smallest_violation:

@@ -101,9 +101,19 @@ def _is_near_one(problem: MetricProblem) -> bool:
 
 def turn(problem: MetricProblem) -> int:
     """Go before "factored" if the dual is the smaller problem, or kinked losses are few enough for Newton's method."""
-    k, m = len(problem.domain.basis), problem.total.n_multipliers
-    is_small = 2 * m <= k * (k + 1) or (problem.total.kinked and m <= OPTIONS.max_equations)
-    return 2 if is_small else 4
+    is_small = problem.total.kinked and problem.total.n_multipliers <= OPTIONS.max_equations
+    return 2 if is_small or _is_smaller(problem) else 4
+
+
+def span_turn(problem: MetricProblem) -> int:
+    """Go before "factored" if the dual is the smaller problem, else only by name: then it takes as many points."""
+    return 2 if _is_smaller(problem) else 0
+
+
+def _is_smaller(problem: MetricProblem) -> bool:
+    """Return whether there are fewer multipliers than entries of the metric."""
+    k = len(problem.domain.basis)
+    return 2 * problem.total.n_multipliers <= k * (k + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,9 +426,6 @@ class SpanOptions:
     smallest_decrease: float = 1e-3  # that a Newton step has to promise, as a share of the tolerance times the sum
     step_lengths: int = 10  # that are tried, each half of the one before
     patience: int = 3  # points without a smaller gap before it stops
-    single_products: float = 1e7  # of a pass over the data, from which products are in float32
-    single_tol: float = 1e-4  # the least tolerance with these
-    single_range: float = 1e9  # the largest entry of the data, and the inverse of the least
 
 
 SPAN = SpanOptions()
@@ -530,7 +537,7 @@ class Span(MarginSum):
         return DualPoint(a, value, self.excess, self.metric, lambda: objective)
 
 
-@solver(MetricProblem, "span", tol=1e-4, rank=2, takes=takes_span)
+@solver(MetricProblem, "span", tol=1e-4, rank=span_turn, takes=takes_span)
 def span_steps(
     problem: MetricProblem,
     budget: Budget,
@@ -545,7 +552,7 @@ def span_steps(
     """
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     total, point, progress = problem.total, None, Progress()
-    span = Span(total.in_single_precision() if _is_single(problem, tol) else total, tol)
+    span = Span(total.in_single_precision(tol), tol)
     if multipliers is not None:
         a = concatenated(problem.read_dual(multipliers))
     else:
@@ -564,10 +571,3 @@ def span_steps(
         raise
     if point is not None:
         yield replace(_step(point), stop=Stop.STALLED)
-
-
-def _is_single(problem: MetricProblem, tol: float) -> bool:
-    """Whether products in float32 save time, and are accurate enough for the tolerance."""
-    X, d, limit = problem.centered, problem.X.shape[1], SPAN.single_range
-    is_large = d * X.size >= SPAN.single_products and tol >= SPAN.single_tol
-    return is_large and 1.0 / limit < float(np.abs(X).max(initial=0.0)) < limit
