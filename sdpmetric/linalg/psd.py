@@ -40,10 +40,11 @@ def is_definite(A: FloatArray) -> bool:
 def factor(A: FloatArray, *, tolerance: float = 0.0) -> FloatArray:
     """Factor of the PSD part of a symmetric matrix."""
     if is_diagonal(A):
-        order = np.argsort(A.diagonal(), kind="stable")
-        values, vectors = A.diagonal()[order], np.eye(len(A))[:, order]
-    else:
-        values, vectors = np.linalg.eigh(symmetrize(A))
+        rows = np.zeros((int((A.diagonal() > tolerance * A.diagonal().max(initial=0.0)).sum()), len(A)))
+        order = np.argsort(-A.diagonal(), kind="stable")[: len(rows)]
+        rows[np.arange(len(rows)), order] = np.sqrt(A.diagonal()[order])
+        return rows
+    values, vectors = np.linalg.eigh(symmetrize(A))
     keep = values > tolerance * values.max(initial=0.0)
     L: FloatArray = (vectors[:, keep] * np.sqrt(values[keep])).T[::-1]
     return np.ascontiguousarray(L)
