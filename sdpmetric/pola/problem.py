@@ -187,9 +187,10 @@ class POLAProblem(PrintedProblem):
         """See `Problem.in_span`, and `MetricProblem.in_span` for the theorem; M0 is 0 but for the threshold."""
         if len(self.X) >= self.X.shape[1] or (self.slack_weight is None and self.repeated.any()):
             return None
-        span = Span.of(self.X, self.centered)
-        reduced = replace(self, X=span.points.astype(self.X.dtype))
-        return InSpan(reduced, span.basis, 0.0)
+        span = Span.of(self.X, self.centered, np.zeros(0, dtype=np.intp))
+        if not span.basis.shape[1]:
+            return None
+        return InSpan(replace(self, X=span.points.astype(self.X.dtype)), span.basis, 0.0)
 
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`."""

@@ -208,7 +208,7 @@ class MMCProblem(MetricProblem):
         D, rank = self.total.distances(T.T)[len(self.total.costs[1]) :], T.shape[1]
         return [a / largest * (rank / float(np.maximum(a / largest, 0.0) @ D))]
 
-    def _stated_in(self, span: Span, axes: NDArray[np.intp] | None) -> Self:
+    def _stated_in(self, span: Span, axes: NDArray[np.intp]) -> Self:
         new = super()._stated_in(span, axes)
         vars(new)["_differ"] = self._differ
         return new

@@ -224,24 +224,26 @@ class MetricProblem(PrintedProblem):
         is_free = self.domain.is_full_cone and self.domain.has_identity_basis
         if n >= d or not is_free or total.depends_on_entries or len(total.regularizers) > 1:
             return None
-        outside = [term.outside for term in total.regularizers]
-        multiple, axes = (outside[0] or (-1.0, np.zeros(0, dtype=np.intp))) if outside else (0.0, None)
-        if multiple < 0.0 or (axes is not None and len(axes) > n):
-            return None
+        multiple, axes = 0.0, np.zeros(0, dtype=np.intp)
+        for term in total.regularizers:
+            if (outside := term.outside) is None:
+                return None
+            multiple, axes = outside
         if total.depends_on_matrix:
             span = Span.of(self.X, self.centered, axes, multiple)
         else:
-            span = Span(self.X, self.centered, psd.data_basis(self.centered)[0], 0.0)
-        return InSpan(self._stated_in(span, axes), span.basis, multiple)
+            span = Span(self.X, self.centered, psd.data_basis(self.centered)[0])
+        return InSpan(self._stated_in(span, axes), span.basis, multiple) if 0 < len(span.basis.T) < d else None
 
-    def _stated_in(self, span: Span, axes: NDArray[np.intp] | None) -> Self:
+    def _stated_in(self, span: Span, axes: NDArray[np.intp]) -> Self:
         """State the same in coordinates of a span; its certificates are about the exact rows."""
         r, terms = span.basis.shape[1], list[Term]()
+        first = r - len(axes)
         for term in self.terms:
             for regularizer in term.regularizers:
                 target = span.multiple * np.eye(r)
-                if axes is not None and len(axes) and regularizer.zero is not None:
-                    target[-len(axes) :, -len(axes) :] = regularizer.zero[np.ix_(axes, axes)]
+                if regularizer.zero is not None:
+                    target[first:, first:] = regularizer.zero[np.ix_(axes, axes)]
                 term = regularizer.toward(target)
             terms.append(term)
         new = copy.copy(self)

@@ -336,20 +336,18 @@ class Span:
     multiple: float = 0.0  # of the identity: the metric outside of the span
 
     @classmethod
-    def of(
-        cls, X: NDArray[np.floating], centered: FloatArray, axes: NDArray[np.intp] | None = None, multiple: float = 0.0
-    ) -> Span:
+    def of(cls, X: NDArray[np.floating], centered: FloatArray, axes: NDArray[np.intp], multiple: float = 0.0) -> Span:
         """Return the span of the rows in all features but some axes, and of these axes."""
-        axes = np.zeros(0, dtype=np.intp) if axes is None else axes
         rows = centered.copy()
         rows[:, axes] = 0.0
         Q, R = np.linalg.qr(rows.T)
         U, sigma, _ = np.linalg.svd(R)
         is_sizable = sigma > 2.0**-50 * len(rows) * sigma.max(initial=0.0)
-        basis = np.zeros((centered.shape[1], int(is_sizable.sum()) + len(axes)))
-        basis[:, : len(basis.T) - len(axes)] = Q @ U[:, is_sizable]
+        first = int(is_sizable.sum())
+        basis = np.zeros((centered.shape[1], first + len(axes)))
+        basis[:, :first] = Q @ U[:, is_sizable]
         basis[axes] = 0.0
-        basis[axes, np.arange(len(basis.T) - len(axes), len(basis.T))] = 1.0
+        basis[axes, np.arange(first, len(basis.T))] = 1.0
         return cls(X, centered, basis, multiple)
 
     @cached
