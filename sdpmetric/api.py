@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from sdpmetric.core.verbs import path as path
     from sdpmetric.core.verbs import verify as verify
     from sdpmetric.lego.hash_index import HashIndex as HashIndex
-    from sdpmetric.lego.logdet import MetricStep as MetricStep
     from sdpmetric.lego.problem import LEGOBatchProblem as LEGOBatchProblem
     from sdpmetric.lego.problem import LEGOProblem as LEGOProblem
     from sdpmetric.lego.regret import regret as regret
     from sdpmetric.lego.stream import KernelLEGOStream as KernelLEGOStream
     from sdpmetric.lego.stream import LEGOStream as LEGOStream
+    from sdpmetric.lego.stream import MetricStep as MetricStep
     from sdpmetric.lmnn.kernel import FeatureSpace as FeatureSpace
     from sdpmetric.lmnn.kernel import KernelLMNNProblem as KernelLMNNProblem
     from sdpmetric.lmnn.multi_metric import MultiMetricLMNNProblem as MultiMetricLMNNProblem
@@ -76,10 +76,9 @@ HOMES = {
     "sdpmetric.core.triplets": "Triplets",
     "sdpmetric.core.verbs": "Comparison, certify, compare, path, verify",
     "sdpmetric.lego.hash_index": "HashIndex",
-    "sdpmetric.lego.logdet": "MetricStep",
     "sdpmetric.lego.problem": "LEGOBatchProblem, LEGOProblem",
     "sdpmetric.lego.regret": "regret",
-    "sdpmetric.lego.stream": "KernelLEGOStream, LEGOStream",
+    "sdpmetric.lego.stream": "KernelLEGOStream, LEGOStream, MetricStep",
     "sdpmetric.lmnn.kernel": "FeatureSpace, KernelLMNNProblem",
     "sdpmetric.lmnn.multi_metric": "MultiMetricLMNNProblem",
     "sdpmetric.lmnn.problem": "LMNNProblem",

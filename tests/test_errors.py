@@ -62,6 +62,11 @@ def index(**arguments):
     return filled.query(**arguments) if arguments else filled
 
 
+def compare(stream, rows):
+    for quadruplet in rows:
+        stream.update_comparison(*X[quadruplet])
+
+
 def frml(**options):
     return sm.FRMLStream(3, **{"n_components": 2, **options})
 
@@ -290,7 +295,6 @@ REASONS = {
     "this stream has|this index has|shape": [
         lambda: frml().partial_fit(np.eye(4), [0, 0, 1, 1]),
         lambda: sm.POLAStream(2).partial_fit(X, PAIRS, SIMILAR),
-        lambda: lego().partial_fit_comparisons(FOUR_POINTS, [[0, 1, 2]]),
         lambda: index().add(np.zeros((2, 3))),
     ],
     r"\bids?\b": [
@@ -321,8 +325,8 @@ REASONS = {
     "takes a problem": [partial(verb, EYE_3) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],
     "takes a solution": [partial(verb, what) for verb in (sm.compare, sm.explain) for what in (None, X)],
     r"learning_rate=1e\+120": [
-        lambda: sm.LEGOStream(3, 1e120).partial_fit_comparisons(
-            X, np.random.default_rng(0).permuted(np.tile(np.arange(N), (200, 1)), axis=1)[:, :4]
+        lambda: compare(
+            sm.LEGOStream(3, 1e120), np.random.default_rng(0).permuted(np.tile(np.arange(N), (200, 1)), axis=1)[:, :4]
         )
     ],
     "X is too large": [lambda: datasets.standardize(np.full((12, 3), 1e200))],

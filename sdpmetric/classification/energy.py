@@ -111,15 +111,6 @@ def energy_predict(
     Returns
     -------
     labels : (m,) array
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> problem = sm.LMNNProblem.from_labels(X, y)
-    >>> L, targets = sm.solve(problem).components, problem.target_pairs[1].reshape(150, 3)
-    >>> sm.classification.energy_predict(L, X, y, X[:5], target_neighbors=targets).tolist()
-    [0, 0, 0, 0, 0]
     """
     state = _Energies(components, X_train, y_train, X, target_neighbors, push_weight, regions, query_neighbors)
     return np.asarray(state.classes[state.by_blocks(state.cheapest_labels)])

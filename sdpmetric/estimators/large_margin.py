@@ -419,14 +419,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         The training examples, without validation examples.
     solution_, solutions_, relative_gap_, ridge_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`; `solutions_` holds `solution_` alone.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> several = sm.estimators.MultiMetricLMNN().fit(X, y)
-    >>> several.metrics_.shape, several.transform(X).shape[0]
-    ((3, 4, 4), 150)
     """
 
     regions: Regions = "class"

@@ -61,13 +61,6 @@ class FRML(LimitedEstimator):
     -----
     ConvergenceWarning
         If `passes` or another limit was reached while the ranking of the validation queries still improved.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("wine")
-    >>> sm.estimators.FRML(n_components=3).fit(X, y).transform(X).shape
-    (178, 3)
     """
 
     n_components: Count | None = field(default=None, kw_only=False)

@@ -153,13 +153,6 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
     components_, metric_, solution_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`; `n_iter_` counts as scikit-learn's: one more than the iterations of L-BFGS-B.
     random_state_ : RandomState
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> sm.estimators.NCA(n_components=2, random_state=0).fit(X, y).transform(X).shape
-    (150, 2)
     """
 
     n_components: Count | None = field(default=None, kw_only=False)

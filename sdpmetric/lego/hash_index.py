@@ -13,7 +13,7 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.core import validation
 from sdpmetric.lego import hash_table as loops
 from sdpmetric.lego.hash_table import BLOCK, OPTIONS, Counters, ExampleTable, NearPlanes, Planes, Ranking
-from sdpmetric.lego.logdet import MetricStep
+from sdpmetric.lego.stream import MetricStep
 
 FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
 
@@ -64,11 +64,6 @@ class HashIndex:
     components : (r, d) array
     n_features, n_bits : int
     ids : (n,) int64 array
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or an array is of the wrong shape or not finite.
 
     See Also
     --------
@@ -129,10 +124,6 @@ class HashIndex:
         ids : (m,) integer array, optional
             Must be new; default: the numbers that follow the largest id so far, from 0.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -188,10 +179,6 @@ class HashIndex:
         ----------
         *steps : MetricStep
             In their order, as a stream's update returns them.
-
-        Returns
-        -------
-        self
 
         Raises
         ------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,10 @@ from scipy.linalg.blas import dger
 
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.engine.lazy import FAST, loop
-from sdpmetric.lego.logdet import MetricStep
 from sdpmetric.linalg.rigorous.directed import norm_above, norms_above
+
+if TYPE_CHECKING:
+    from sdpmetric.lego.stream import MetricStep
 
 Rows = NDArray[np.floating]
 Keys = NDArray[np.uint64]

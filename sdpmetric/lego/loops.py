@@ -205,21 +205,6 @@ def comparison_step(
 
 
 @loop()
-def take_comparisons(
-    G: FloatArray, X: FloatArray, comparisons: IndexArray, margin: float, rate: float, totals: FloatArray
-) -> int:
-    """Take comparisons of rows of X in turn; return how many were taken, all unless a number overflowed."""
-    z, steps = np.empty((2, X.shape[1])), np.empty((2, 2, X.shape[1]))
-    for t in range(len(comparisons)):
-        z[0] = X[comparisons[t, 0]] - X[comparisons[t, 1]]
-        z[1] = X[comparisons[t, 2]] - X[comparisons[t, 3]]
-        excess, _ = comparison_step(G, z, margin, rate, steps, totals)
-        if not np.isfinite(excess):
-            return t
-    return len(comparisons)
-
-
-@loop()
 def take_kernel_pairs(S: FloatArray, K: FloatArray, goals: Goals, rate: float, totals: FloatArray) -> tuple[int, float]:
     """Take pairs of examples with the inner products K, the metric being ``scale I + sum_lm S_lm phi_l phi_m^T``.
 

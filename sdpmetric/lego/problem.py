@@ -135,11 +135,8 @@ class LEGOProblem(Problem):
 
         Parameters
         ----------
-        X : (n, d) array
-        y : (n,) array
-            Class labels of any kind; at least two classes.
-        n_pairs : int or None, default 1000
-            The largest number of pairs of each kind, drawn at random; all pairs ``a < b`` if None.
+        X, y, n_pairs
+            As in `POLAProblem.from_labels`.
         learning_rate : float, default 1
         random_state : int, optional
             Seed of the draw and of the order; default 0.
@@ -156,13 +153,6 @@ class LEGOProblem(Problem):
             data, pairs, np.where(similar, similar_target, dissimilar_target), np.where(similar, 1, -1), learning_rate
         )
 
-    def head(self, n_pairs: int) -> LEGOProblem:
-        """The stream up to its first `n_pairs` pairs, at least 1."""
-        if n_pairs == len(self.pairs):
-            return self
-        first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
-        return LEGOProblem(self.X, *first, self.learning_rate, self.prior)
-
     @property
     def start(self) -> FloatArray:
         """See `Problem.start`: a root of ``A_0``, the start of the stream."""
@@ -178,11 +168,6 @@ class LEGOProblem(Problem):
         """The loss of one fixed metric on the whole stream; see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self.losses.total.value(L)[0]
-
-    def divergence(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``; infinite for a singular metric."""
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
-        return max(0.0, self.divergence_term.value(L))
 
     def allowance(self, reach: float, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """What the corrected Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
@@ -228,22 +213,13 @@ class LEGOProblem(Problem):
         )
 
     def certify_stream(self, loss: float, n_pairs: int, reach: float, components: FloatArray) -> RegretCertificate:
-        """The certificate of an online run over the first pairs of the stream.
-
-        Parameters
-        ----------
-        loss : float
-            Its cumulative loss.
-        n_pairs : int
-            How many pairs it has processed.
-        reach : float
-            Its `LEGOStream.reach`.
-        components : (r, d) array
-            Its last metric.
-        """
+        """Certify an online run over the first pairs, by its cumulative loss, `LEGOStream.reach` and last metric."""
         if not n_pairs:
             return RegretCertificate(objective=0.0, lower_bound=0.0, program="LEGO", regret_bound=0.0, rigor="float")
-        head, factors = self.head(n_pairs), [self.root, components]
+        head, factors = self, [self.root, components]
+        if n_pairs < len(self.pairs):
+            first = (self.pairs[:n_pairs], self.targets[:n_pairs], self.sides[:n_pairs])
+            head = LEGOProblem(self.X, *first, self.learning_rate, self.prior)
         return RegretCertificate(
             objective=loss,
             lower_bound=max(head.certify(L).lower_bound for L in factors),
@@ -280,7 +256,7 @@ class LEGOProblem(Problem):
 
     @cached
     def divergence_term(self) -> LogDet:
-        """``D_ld(A, A_0)``."""
+        """``D_ld(A, A_0) = trace(A A_0^-1) - log det(A A_0^-1) - d``."""
         return LogDet(to=self.prior).bind(self.X)
 
 

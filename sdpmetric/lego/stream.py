@@ -6,8 +6,9 @@ One stream takes features and one takes kernel values; the solver "online" takes
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -22,11 +23,108 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.lazy import fixed
 from sdpmetric.lego import loops
-from sdpmetric.lego.logdet import LogDetStream, LogDetUpdate, MetricStep, check_different
 from sdpmetric.lego.problem import LEGOProblem
 
-# Default candidates for the learning rate, in units of one over the mean squared target or distance.
+# Candidates for the learning rate, in units of one over the mean squared target or distance.
 RATES = tuple(10.0 ** (k / 2) for k in range(-8, 5))
+
+
+@dataclass(frozen=True, eq=False)
+class MetricStep:
+    """One rank-one step of a factor: ``G_new = G + outer(column, row)``.
+
+    Attributes
+    ----------
+    column : (r,) array
+        In the space that the factor maps to.
+    row : (d,) array
+        In the space of the examples.
+    """
+
+    column: FloatArray
+    row: FloatArray
+
+    def apply(self, components: FloatArray) -> FloatArray:
+        """Return the factor after the step.
+
+        Parameters
+        ----------
+        components : (r, d) array
+        """
+        return np.asarray(components + np.outer(self.column, self.row))
+
+
+@dataclass(frozen=True, eq=False)
+class LogDetUpdate:
+    """The result of one item of a stream."""
+
+    # before the step: the pair's squared distance; for a comparison the near pair's minus the far pair's
+    prediction: float
+    loss: float  # before the step, half the square of the violation of the target or margin
+    # steps of the factor in order: none if the target was satisfied, one for a pair, two for a comparison
+    steps: tuple[MetricStep, ...]
+
+
+class LogDetStream(ABC):
+    """A metric that takes pairs with target distances; derived classes determine its form in memory."""
+
+    def __init__(self, learning_rate: float) -> None:
+        remedy = "the larger it is, the further each step goes"
+        self.learning_rate = validation.check_positive("learning_rate", learning_rate, remedy)
+        self._totals = np.zeros(loops.N_TOTALS)
+        self._n_items = 0
+
+    @property
+    def n_items(self) -> int:
+        """Pairs (and comparisons) taken so far."""
+        return self._n_items
+
+    @property
+    def n_updates(self) -> int:
+        """How many of them moved the metric."""
+        return int(self._totals[loops.MOVES])
+
+    @property
+    def cumulative_loss(self) -> float:
+        """Sum of the losses, each before its step."""
+        return float(self._totals[loops.LOSS])
+
+    def partial_fit(self, X: ArrayLike, pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None = None) -> Self:
+        """Take pairs of rows in turn, in one compiled loop.
+
+        Parameters
+        ----------
+        X : (n, d) array
+        pairs : (p, 2) integer array
+        targets : (p,) array or float
+            Squared distances, at least 0.
+        sides : (p,) array or int, optional
+            0, 1 or -1 for each pair, as in `update`; default 0.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of features than the metric or is not finite; if pairs, targets or sides are
+            invalid, see `sdpmetric.core.pairs.check_targets`; or if a number overflows. The pairs before that one have
+            been taken. Also if a kernel matrix is not symmetric or not positive semidefinite.
+        """
+        data = self._check_data(X)
+        checked = check_targets(data, pairs, targets, sides)
+        if len(checked[0]):
+            self._take(data, checked)
+        return self
+
+    @abstractmethod
+    def _check_data(self, X: ArrayLike) -> FloatArray: ...
+
+    @abstractmethod
+    def _take(self, X: FloatArray, goals: loops.Goals) -> object:
+        """Take checked pairs, at least one."""
+
+
+def check_different(u: FloatArray, v: FloatArray) -> None:
+    if (u == v).all():
+        raise ValueError("the two examples are equal, 0 apart under every metric; leave the pair out.")
 
 
 class LEGOStream(LogDetStream):
@@ -48,11 +146,6 @@ class LEGOStream(LogDetStream):
         ``eta > 0``, in units of one over the square of a squared distance; `pretrained` chooses one.
     prior : (d, d) array, optional
         Positive definite ``A_0``; default: the identity.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the metric is not positive definite.
 
     See Also
     --------
@@ -85,14 +178,14 @@ class LEGOStream(LogDetStream):
         targets: ArrayLike,
         sides: ArrayLike | None = None,
         *,
-        rates: ArrayLike | None = None,
         prior: ArrayLike | None = None,
     ) -> Self:
         """A new stream with the learning rate that has the smallest loss on a few pairs.
 
-        The paper tunes the rate on 1,000 constraints and states neither candidates nor criterion [JKDG2008]. Here each
-        rate processes the pairs once, from the initial metric, and the smallest cumulative loss wins. The returned
-        stream has not seen the pairs.
+        The paper tunes the rate on 1,000 constraints and states neither candidates nor criterion [JKDG2008]. Here rates
+        from 1e-4 to 1e2, two for each power of ten, divided by the mean of squared targets and squared distances under
+        the initial metric, each process the pairs once, and the smallest cumulative loss wins. The returned stream has
+        not seen the pairs.
 
         Parameters
         ----------
@@ -100,29 +193,23 @@ class LEGOStream(LogDetStream):
         pairs : (p, 2) integer array
         targets, sides
             As in `partial_fit`.
-        rates : (m,) array, optional
-            Rates to try; default: 1e-4 to 1e2, two for each power of ten, divided by the mean of squared targets and
-            squared distances under the initial metric.
         prior : (d, d) array, optional
 
         Raises
         ------
         ValueError
-            If there are no pairs or no rates, or fourth powers of distances underflow.
+            If there are no pairs.
         """
         data = np.ascontiguousarray(validation.check_examples(X), dtype=np.float64)
         checked = check_targets(data, pairs, targets, sides)
         if not len(checked[0]):
             raise ValueError("there are no pairs to choose a learning rate by; pass some, or name a rate.")
         initial = cls(data.shape[1], 1.0, prior)
-        if rates is None:
-            Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ initial._G.T
-            with np.errstate(over="ignore"):
-                size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
-            rates = np.array(RATES) / (size if 0.0 < size < np.inf else 1.0)
-        candidates = [cls(data.shape[1], float(rate), prior) for rate in np.ravel(rates)]
-        if not candidates:
-            raise ValueError("rates is empty; name at least one learning rate.")
+        Z = (data[checked[0][:, 0]] - data[checked[0][:, 1]]) @ initial._G.T
+        with np.errstate(over="ignore"):
+            size = float(np.mean(np.sum(Z**2, axis=1) ** 2) + np.mean(checked[1] ** 2))
+        unit = size if 0.0 < size < np.inf else 1.0
+        candidates = [cls(data.shape[1], rate / unit, prior) for rate in RATES]
         for stream in candidates:
             stream._take(data, checked)
         best = min(candidates, key=lambda stream: stream.cumulative_loss)
@@ -169,10 +256,6 @@ class LEGOStream(LogDetStream):
         side : {0, 1, -1}, default 0
             0: the distance should be the target; 1: at most the target; -1: at least the target.
 
-        Returns
-        -------
-        LogDetUpdate
-
         Raises
         ------
         ValueError
@@ -206,11 +289,6 @@ class LEGOStream(LogDetStream):
         margin : float, default 1
             At least 0.
 
-        Returns
-        -------
-        LogDetUpdate
-            With two steps if the margin was violated.
-
         Raises
         ------
         ValueError
@@ -225,36 +303,6 @@ class LEGOStream(LogDetStream):
         self._n_items += 1
         steps = tuple(MetricStep(*step) for step in pair_steps) if has_moved else ()
         return LogDetUpdate(excess - gap, self.cumulative_loss - losses, steps)
-
-    def partial_fit_comparisons(self, X: ArrayLike, comparisons: ArrayLike, margin: float = 1.0) -> Self:
-        """Take comparisons of rows in turn, in one compiled loop.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        comparisons : (q, 4) integer array
-            Row numbers; the distance of the first two plus the margin should be at most that of the last two.
-        margin : float, default 1
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If the distances or the margin of a comparison are too large.
-        """
-        data = self._check_data(X)
-        rows = validation.check_rows("comparisons", comparisons, len(data), ("q", 4))
-        halves = [check_targets(data, rows[:, :2], 0.0, 1)[0], check_targets(data, rows[:, 2:], 0.0, -1)[0]]
-        checked = np.ascontiguousarray(np.concatenate(halves, axis=1))
-        gap = validation.check_number("margin", margin, 0.0)
-        n_taken = loops.take_comparisons(self._G, data, checked, gap, self.learning_rate, self._totals)
-        self._n_items += n_taken
-        if n_taken < len(checked):
-            raise self._too_large(f"the distances or the margin of comparison {checked[n_taken].tolist()} are")
-        return self
 
     def _take(self, X: FloatArray, goals: loops.Goals) -> None:
         n_taken = loops.take_pairs(self._G, fixed(X), goals, self.learning_rate, self._totals)
@@ -298,21 +346,6 @@ class KernelLEGOStream(LogDetStream):
         Parameters of the kernel; default: scikit-learn's.
     initial_scale : float, default 1
         s, positive.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range or the kernel is unknown.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> pairs, similar = sm.constraints.pairs(y, 30)
-    >>> stream = sm.KernelLEGOStream(0.1, "rbf").partial_fit(X, pairs, np.where(similar, 0.5, 1.5))
-    >>> stream.n_items
-    60
     """
 
     def __init__(
@@ -349,10 +382,6 @@ class KernelLEGOStream(LogDetStream):
         ----------
         X : (n, d) array
         pairs : (p, 2) integer array
-
-        Returns
-        -------
-        distances : (p,) array
         """
         data = self._check_data(X)
         rows = check_pairs(pairs, len(data), distinct=False)

@@ -329,9 +329,7 @@ class POLAProblem(PrintedProblem):
         multiple = max(2.0 / (dissimilar_min - similar_max), unconstrained)
         return multiple if multiple < math.inf else 1.0
 
-    def repair(
-        self, components: ArrayLike | None = None, threshold: float | None = None, *, metric: ArrayLike | None = None
-    ) -> tuple[FloatArray, float]:
+    def repair(self, components: ArrayLike, threshold: float | None = None) -> tuple[FloatArray, float]:
         """The best feasible point on the ray of a metric, or the given point if it is feasible.
 
         For the soft margin only ``b >= 1`` is restored. For the hard margin ``(c A, b)`` is feasible for some b exactly
@@ -341,8 +339,7 @@ class POLAProblem(PrintedProblem):
 
         Parameters
         ----------
-        components, metric : arrays, optional
-            Exactly one of the two.
+        components : (r, d) array
         threshold : float, optional
             Default: the best one.
 
@@ -351,7 +348,7 @@ class POLAProblem(PrintedProblem):
         components : (r, d) array
         threshold : float
         """
-        L, _ = validation.check_point(components, metric, self.X.shape[1])
+        L, _ = validation.check_point(components, None, self.X.shape[1])
         q = self.distances(L)
         b = self.best_threshold(q) if threshold is None else max(1.0, threshold)
         if self.slack_weight is not None or float((1.0 - self._margins(q, b)).max(initial=0.0)) <= 0.0:

@@ -64,17 +64,19 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
     in coordinates that give them a unit second moment. The pairs contradict each other exactly if the optimum is
     not positive.
     """
-    V = problem.differences
-    U, sigma, _ = np.linalg.svd(V, full_matrices=False)
-    positive = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
-    a = cp.Variable(len(V), nonneg=True, name="a")
+    U = _in_unit_moments(problem)
+    a = cp.Variable(len(U), nonneg=True, name="a")
     t = cp.Variable(name="t")
     constraints = [problem.signs @ a <= t, cp.sum(a) == 1]
-    if positive.any():
-        U = np.sqrt(len(V)) * U[:, positive]
-        rank = U.shape[1]
-        constraints.append(sum_of_squares(U, cp.multiply(problem.signs, a)) + t * np.eye(rank) >> 0)
+    if U.size:
+        constraints.append(sum_of_squares(U, cp.multiply(problem.signs, a)) + t * np.eye(U.shape[1]) >> 0)
     return cp.Problem(cp.Minimize(t), constraints)
+
+
+def _in_unit_moments(problem: POLAProblem) -> FloatArray:
+    """The differences of the pairs in coordinates that give them a unit second moment, (p, rank)."""
+    U, sigma, _ = np.linalg.svd(problem.differences, full_matrices=False)
+    return np.asarray(np.sqrt(len(U)) * U[:, sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)])
 
 
 @formulation(POLAProblem)
@@ -153,9 +155,7 @@ def least_loss(problem: POLAProblem, budget: Budget) -> float:
     if solved is None:
         return 0.0
     contradicting = np.maximum(np.asarray(solved, dtype=np.float64), 0.0)
-    V, y = problem.differences, problem.signs
-    U, sigma, _ = np.linalg.svd(V, full_matrices=False)
-    U = np.sqrt(len(V)) * U[:, sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)]
+    U, y = _in_unit_moments(problem), problem.signs
 
     def violation(a: FloatArray) -> float:
         """Violation of the two conditions, relative to the identity and to 1; negative if both hold strictly."""

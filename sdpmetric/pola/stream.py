@@ -90,10 +90,6 @@ class PairStream:
         ----------
         X : (n, d) array
         pairs : (p, 2) integer array
-
-        Returns
-        -------
-        similar : (p,) bool array
         """
         return self.distances(X, pairs) < self.threshold
 
@@ -148,10 +144,6 @@ class PairStream:
         similar : (p,) array
             bool, or +1 and -1.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -196,11 +188,6 @@ class POLAStream(PairStream):
     gamma : float, optional
         For pairs that no metric separates: every step is shortened to ``loss / (||v||^4 + 1 + gamma)``. Default:
         the separable version.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
 
     See Also
     --------
@@ -254,20 +241,6 @@ class KernelPOLAStream(PairStream):
         As in `POLAStream`; a parameter of the kernel that has this name goes into `kernel_params`.
     kernel_params : dict, optional
         Parameters of the kernel, for example ``{"gamma": 0.1}``.
-
-    Raises
-    ------
-    ValueError
-        If the kernel is unknown or a parameter is out of range.
-
-    Examples
-    --------
-    >>> import sdpmetric as sm
-    >>> X, y = sm.datasets.load("iris")
-    >>> pairs, similar = sm.constraints.pairs(y, 30)
-    >>> stream = sm.KernelPOLAStream(4, "rbf").partial_fit(X, pairs, similar)
-    >>> stream.n_pairs
-    60
     """
 
     def __init__(

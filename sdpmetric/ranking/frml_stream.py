@@ -18,8 +18,6 @@ from sdpmetric.ranking.scores import RankLoss, rank_weights
 
 # Steps between two looks at the clock.
 STEPS_AT_ONCE = 64
-# The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.
-LARGEST_CHANGE = 1.0
 
 
 class FRMLStream:
@@ -66,11 +64,6 @@ class FRMLStream:
     components : (n_components, n_features) array
     cumulative_loss : float
         Sum of the sampled losses, each before its update.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range, the rank is above the number of features, or `init` has not full rank.
 
     Examples
     --------
@@ -187,7 +180,7 @@ class FRMLStream:
 
     def _end_batch(self) -> None:
         length = float(self._lengths(1)[0]) / self._pending_items
-        loops.end_batch(self.components, self._gram, self._batch, self._used, length, LARGEST_CHANGE, self._totals)
+        loops.end_batch(self.components, self._gram, self._batch, self._used, length, self._totals)
         self._pending_items = self._used = 0
 
     def partial_fit(
@@ -209,10 +202,6 @@ class FRMLStream:
             Default: the items, each left out of its own ranking.
         n_steps : int, optional
             Steps of `batch_size` queries each; default: as many as draw each query once on average.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -242,7 +231,6 @@ class FRMLStream:
                 rule,
                 self.batch_size,
                 lengths[first : first + STEPS_AT_ONCE],
-                LARGEST_CHANGE,
                 self._random,
                 self._totals,
             )

@@ -149,8 +149,9 @@ Batch = tuple[FloatArray, FloatArray, FloatArray]
 
 # Steps between exact recomputations of the Gram matrix of the factor, which is updated in between.
 REFRESH = 256
-# What ``totals`` counts, here and for similarities: steps, violators or mistakes, queries or triplets, steps that were
-# shortened, and, here only, evaluations of f_q.
+# The largest sum of relative changes ``|c_k| ||h_k||^2`` that one retraction takes; longer steps are shortened.
+LARGEST_CHANGE = 1.0
+# What ``totals`` counts: steps, queries with a violator, queries, steps that were shortened, and evaluations of f_q.
 UPDATES, MISTAKES, ITEMS, SHORTENED, EVALUATIONS, N_TOTALS = range(6)
 
 
@@ -346,11 +347,11 @@ def sample(
 
 @loop()
 def end_batch(
-    components: FloatArray, gram: FloatArray, batch: Batch, used: int, step: float, reach: float, totals: LongArray
+    components: FloatArray, gram: FloatArray, batch: Batch, used: int, step: float, totals: LongArray
 ) -> None:
     """Move the factor along the differences of a batch, by a step times their coefficients."""
     V, E, c = batch
-    if used > 0 and retract(components, gram, V[:used], E[:used], step * c[:used], reach) < 1.0:
+    if used > 0 and retract(components, gram, V[:used], E[:used], step * c[:used], LARGEST_CHANGE) < 1.0:
         totals[SHORTENED] += 1
     totals[UPDATES] += 1
     if totals[UPDATES] % REFRESH == 0:
@@ -365,7 +366,6 @@ def frml(
     rule: Rule,
     batch_size: int,
     steps: FloatArray,
-    reach: float,
     state: NDArray[np.uint64],
     totals: LongArray,
 ) -> float:
@@ -381,5 +381,5 @@ def frml(
             example = queries[q], items[draw_relevant(state, members, self_position[q])]
             loss, used = sample(components, example, items, members, rule, state, totals, batch, used)
             total += loss
-        end_batch(components, gram, batch, used, step / batch_size, reach, totals)
+        end_batch(components, gram, batch, used, step / batch_size, totals)
     return total
