@@ -143,7 +143,7 @@ def main(n_documents: int | None = None) -> None:
     leading = stream.components[0] / np.linalg.norm(stream.components[0])
     print(
         f"digits {DIGITS}: {stream.mistakes} mistakes on "
-        f"{stream.n_pairs:,} pairs, threshold {stream.threshold:.2f}"
+        f"{stream.n_items:,} pairs, threshold {stream.threshold:.2f}"
     )
     print(f"3-NN error on the other half: Euclid {euclid:.1%}, POLA {learned:.1%}")
     print(

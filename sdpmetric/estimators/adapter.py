@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral
 from typing import Annotated, Literal, Self
 
@@ -22,7 +23,17 @@ from sdpmetric.core.sample_weight import check_weights
 from sdpmetric.core.steps import Score
 from sdpmetric.estimators import base
 from sdpmetric.estimators.base import SolvedEstimator
-from sdpmetric.estimators.data import Data, Labels, Matrix, Positive, Weights, divide_rows, estimator, tuple_distances
+from sdpmetric.estimators.data import (
+    Data,
+    Labels,
+    Matrix,
+    Positive,
+    Weights,
+    divide_rows,
+    estimator,
+    tuple_distances,
+    tuple_score,
+)
 from sdpmetric.linalg.distances import mean_squared_distance
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms import Frobenius, PairHinge, QuadrupletHinge, Term, TripletHinge
@@ -197,7 +208,7 @@ class Adapter(SolvedEstimator):
             )
 
         def scored(problem: AdapterProblem, some: LongArray, held: LongArray) -> Score:
-            return self._measure_tuples(problem, rows[held], None if similar is None else similar[held])
+            return partial(tuple_score, problem.X, rows[held], None if similar is None else similar[held])
 
         self._chosen(ROLES[rows.shape[1]][0], len(rows), stated, scored)
         return super()._fit_tuples(X, tuples, annotations, state)

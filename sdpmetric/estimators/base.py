@@ -196,7 +196,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             if annotations is not None:
                 learned = np.asarray(annotations)[rows]
             problem = state(X, stated[rows], learned)
-            measure = self._measure_tuples(problem, stated[held], None if similar is None else similar[held])
+            measure = partial(tuple_score, problem.X, stated[held], None if similar is None else similar[held])
         return self._learn(problem, X, measure=measure, began=began)
 
     def _learn(
@@ -351,9 +351,6 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         votes = min(self.n_neighbors, len(y))
         return lambda L: float(np.mean(knn_predict(L, problem.X, y, X_held, votes) == y_held))
 
-    def _measure_tuples(self, problem: Problem, held: NDArray[np.integer], similar: NDArray[np.bool_] | None) -> Score:
-        return partial(tuple_score, problem.X, held, similar)
-
     # -- for everybody ------------------------------------------------------------------------------------------------
 
     @property
@@ -476,14 +473,7 @@ E = TypeVar("E", bound=MetricEstimator)
 
 
 def fit_unweighted(self: E, X: ArrayLike, y: ArrayLike) -> E:
-    """Learn from labels; errors and warnings are those of `LMNN.fit`.
-
-    Parameters
-    ----------
-    X : (n, d) array or sparse matrix
-    y : (n,) array
-        Class labels of any kind; at least two classes.
-    """
+    """Learn from labels, as `LMNN.fit` does without weights."""
     return self._fit(*self._checked_labels(X, y))
 
 

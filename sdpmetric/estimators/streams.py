@@ -60,27 +60,21 @@ class StreamingEstimator(LimitedEstimator):
     def _take_pairs(self, X: Data, pairs: ArrayLike, similar: ArrayLike) -> Self:
         raise NotImplementedError
 
-    @property
-    def _n_taken(self) -> int:
-        if not self._streaming():
-            return 0
-        return self.stream_.n_pairs if isinstance(self.stream_, POLAStream) else self.stream_.n_items
-
     def _streaming(self) -> bool:
         return hasattr(self, "stream_")
 
     def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """Pairs of the classes in random order, another one for each batch."""
-        seed = self._seed()
+        seed, n_taken = self._seed(), self.stream_.n_items if self._streaming() else 0
         pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
-        order = np.random.default_rng([seed, self._n_taken]).permutation(len(pairs))
+        order = np.random.default_rng([seed, n_taken]).permutation(len(pairs))
         return pairs[order], similar[order]
 
     def _online(self, stream: POLAStream | LEGOStream, dtype: DTypeLike) -> Self:
         """Keep the metric of the stream, and drop the attributes of a batch fit."""
         self._forget()
         self.components_, self.stream_ = self._padded(stream.components.astype(dtype)), stream
-        self.n_iter_ = self._n_taken
+        self.n_iter_ = stream.n_items
         return self
 
 
@@ -300,7 +294,7 @@ class LEGO(StreamingEstimator):
         return named_prior(self.prior, X, self._seed())
 
     def _choose_rate(self, X: Data, labeled_pairs: Targets) -> None:
-        rate, (pairs, targets, sides) = self.learning_rate, (column[:PRETRAINED] for column in labeled_pairs)
-        if rate is None:
-            rate = LEGOStream.pretrained(X, pairs, targets, sides, prior=self._prior(X)).learning_rate
-        self.learning_rate_ = rate
+        self.learning_rate_ = self.learning_rate
+        if self.learning_rate is None:
+            first = (column[:PRETRAINED] for column in labeled_pairs)
+            self.learning_rate_ = LEGOStream.pretrained(X, *first, prior=self._prior(X)).learning_rate

@@ -211,9 +211,6 @@ class MMC(SolvedEstimator):
             return X
         return np.where(independent_features(X) | (np.ptp(X, axis=0) == 0.0), X, X.dtype.type(0.0))
 
-    def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        return super()._fitted(problem, _without_zero_features(problem, components))
-
     def _solve(
         self, problem: Problem, y: Labels | None, measure: Score | None, **options: object
     ) -> tuple[Solution, float | None]:

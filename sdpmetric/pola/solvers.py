@@ -17,7 +17,7 @@ from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.search import GAP_SHARE
+from sdpmetric.linalg.search import GAP_SHARE, Stop
 from sdpmetric.pola import loops
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
@@ -135,7 +135,7 @@ def _round(
             is_proven = relative_gap(step.objective, step.lower_bound) <= GAP_SHARE * tol
             if proof is not None or is_proven:
                 step = Step.certified(problem, step.components, a if proof is None else proof)
-            yield step, a
+            yield replace(step, stop=Stop.TOLERANCE if is_proven else Stop.NONE), a
             if is_proven:
                 return
     except (BudgetSpent, KeyboardInterrupt):
@@ -200,9 +200,10 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
             first = loops.run(data, first, limit, 0.0, beta, state, losses, multipliers)
             if totals[loops.UPDATES] > updates:
                 budget.spend(int(totals[loops.UPDATES]) - updates)
+        ended = totals[loops.UPDATES] == updates_before
         step = Step.certified(problem, problem.repair(psd.factor(state.metric))[0], multipliers.copy())
-        yield step
-        if totals[loops.UPDATES] == updates_before or _is_infeasible(step):
+        yield replace(step, stop=Stop.CONVERGED if ended else Stop.NONE)
+        if ended or _is_infeasible(step):
             return
 
 

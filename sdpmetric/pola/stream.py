@@ -58,7 +58,7 @@ class PairStream:
         return float(self._state.totals[loops.RADIUS])
 
     @property
-    def n_pairs(self) -> int:
+    def n_items(self) -> int:
         """Pairs taken so far."""
         return int(self._state.totals[loops.ITEMS])
 
@@ -199,7 +199,7 @@ class POLAStream(PairStream):
     >>> X, y = sm.datasets.load("iris")
     >>> pairs, similar = sm.constraints.pairs(y, 30)
     >>> stream = sm.POLAStream(4).partial_fit(X, pairs, similar)
-    >>> stream.n_pairs, stream.metric.shape
+    >>> stream.n_items, stream.metric.shape
     (60, (4, 4))
     """
 

@@ -18,6 +18,7 @@ from sdpmetric.core.certificate import relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.search import Stop
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.solvers.active_set import ActiveSet, Coordinates, ErgodicDual
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
@@ -177,6 +178,7 @@ def gradient_projection(
                 step_size=step,
                 n_active=active.n_active,
                 extras={"iterate": t + 1},
+                stop=Stop.CONVERGED if converged else Stop.NONE,
             )
             if converged:
                 return
