@@ -16,3 +16,5 @@ allow_underflow = np.errstate(under="ignore")
 SMALLEST_DIVISOR = 1e-300
 # In place of infinity if values are subtracted.
 LARGEST_VALUE = 1e300
+# Entries of an array of rows by columns that is made in blocks of rows: 32 MiB.
+ENTRIES_AT_ONCE = 1 << 22

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.arrays import ENTRIES_AT_ONCE, FloatArray, LongArray
 from sdpmetric.classification.nearest import check_regions
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
@@ -28,8 +28,6 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 # neighbors of each label, (m, c, k), and to the nearest example of each.
 Block = tuple[FloatArray, NDArray[np.floating], FloatArray, FloatArray]
 
-# Distances in memory at once for each thread, unless one query has more.
-BLOCK = 8_000_000
 # Queries at once, enough for a fast matrix product.
 ROWS = 64
 
@@ -162,7 +160,7 @@ class _Energies:
 
     def by_blocks(self, method: Callable[[Block], NDArray[ScalarT]]) -> NDArray[ScalarT]:
         """What a method makes of all queries, a block of them at a time."""
-        rows, outputs = max(1, min(BLOCK // len(self.reach), ROWS)), dict[int, NDArray[ScalarT]]()
+        rows, outputs = max(1, min(ENTRIES_AT_ONCE // len(self.reach), ROWS)), dict[int, NDArray[ScalarT]]()
 
         def evaluate(t: int) -> None:
             outputs[t] = method(self._block(slice(t * rows, (t + 1) * rows)))

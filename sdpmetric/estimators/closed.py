@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from sklearn.utils import Tags, gen_batches
 
-from sdpmetric.arrays import BoolArray, FloatArray
+from sdpmetric.arrays import ENTRIES_AT_ONCE, BoolArray, FloatArray
 from sdpmetric.core import validation
 from sdpmetric.core.named import SampleSize, caution
 from sdpmetric.core.pairs import check_labeled_pairs, drawn_chunks
@@ -30,8 +30,6 @@ from sdpmetric.estimators.data import Count, Data, Labels, Ridge, Seed, Weights,
 from sdpmetric.linalg import psd
 
 Embedding = Literal["weighted", "orthonormalized", "plain"]
-# Affinities that are in memory at once, unless one example has more.
-BLOCK = 4_000_000
 
 
 def centered(X: Data) -> tuple[FloatArray, BoolArray]:
@@ -344,7 +342,7 @@ def local_scatter(X: FloatArray, Z: FloatArray, v: FloatArray, n_neighbors: int)
     With S the sums of the rows of the weights w, the sum is ``Z^T (diag(S) - w) Z``.
     """
     k = min(n_neighbors, len(X) - 1)
-    blocks = list(gen_batches(len(X), max(1, BLOCK // len(X))))
+    blocks = list(gen_batches(len(X), max(1, ENTRIES_AT_ONCE // len(X))))
     s = np.concatenate([np.partition(cdist(X[rows], X), k, axis=1)[:, k] for rows in blocks])
     Z, total = Z - Z.mean(axis=0), np.zeros((Z.shape[1],) * 2)
     for rows in blocks:

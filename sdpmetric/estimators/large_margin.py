@@ -439,11 +439,6 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         regions : (n,) array, optional
             Region of each example, instead of the constructor's. Request it with ``set_fit_request(regions=True)`` to
             have a pipeline or a search pass it on.
-
-        Raises
-        ------
-        ValueError
-            If there is not one region for each example.
         """
         data, labels = self._checked_labels(X, y)
         region_names = np.zeros(len(data)) if regions is None else np.asarray(regions)

@@ -20,7 +20,7 @@ FloatsT = TypeVar("FloatsT", bound=NDArray[np.floating])
 # The integer weights of a key's bits sum to about this.
 WEIGHT = 8192
 # Larger entries of a factor or a step raise an error: squares of its normals times squares of examples would overflow.
-LARGEST = 1e60
+LARGEST = validation.RANGES.largest
 # Smallest largest entry of a feature: smaller features lose digits when stored, or their squares vanish.
 SMALLEST = {"float32": float(np.finfo(np.float32).tiny), "float64": 1.0 / LARGEST}
 

@@ -376,13 +376,7 @@ class KernelLEGOStream(LogDetStream):
         return self._S * self.initial_scale
 
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
-        """Squared distances of pairs of rows under the metric.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        pairs : (p, 2) integer array
-        """
+        """Squared distances of pairs (p, 2) of rows of X under the metric, (p,)."""
         data = self._check_data(X)
         rows = check_pairs(pairs, len(data), distinct=False)
         used, index = np.unique(rows, return_inverse=True)
@@ -396,17 +390,7 @@ class KernelLEGOStream(LogDetStream):
         return np.asarray(np.maximum(squares, 0.0))
 
     def update(self, u: ArrayLike, v: ArrayLike, target: float, side: int = 0) -> LogDetUpdate:
-        """Take one pair.
-
-        Parameters
-        ----------
-        u, v, target, side
-            As in `LEGOStream.update`.
-
-        Returns
-        -------
-        LogDetUpdate
-            Without steps: there is no factor.
+        """Take one pair, as `LEGOStream.update` does; the result has no steps, as there is no factor.
 
         Raises
         ------

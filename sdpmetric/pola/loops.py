@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import BoolArray, FloatArray, IndexArray, LongArray
+from sdpmetric.core.kernels import PSD_TOLERANCE
 from sdpmetric.engine import threads
 from sdpmetric.engine.lazy import FAST, fixed, loop
 from sdpmetric.pola.eigenpair import EXACT, Workspace, dot, negative_pair, shifted_pair, times, workspace
@@ -49,8 +50,6 @@ REFRESH = 64
 SHIFTED_FROM = 24
 # Share of ``k(x, x) + k(x', x')``: a difference lies in the basis if its squared part outside is at most this.
 DEPENDENT = 1e-10
-# The same share: a squared part below minus this shows that the kernel is not PSD.
-INDEFINITE = 1e-8
 
 
 def new_state(d: int, initial_threshold: float) -> State:
@@ -218,7 +217,7 @@ def _run_kernel(
             inside += v[s] ** 2
         scale = abs(G[i, i]) + abs(G[j, j])
         outside = G[i, i] + G[j, j] - 2.0 * G[i, j] - inside
-        if not outside >= -INDEFINITE * scale:
+        if not outside >= -PSD_TOLERANCE * scale:  # the kernel is not PSD
             return t, rank, NOTHING
         d = rank
         if outside > DEPENDENT * scale:

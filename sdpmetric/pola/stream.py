@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Self
 
@@ -17,7 +18,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.pola import loops
 
 # Longer differences raise an error, so the loss times the square of their squared length does not overflow.
-LONGEST = 1e30
+LONGEST = math.sqrt(validation.RANGES.largest)
 
 
 class PairStream:
@@ -84,13 +85,7 @@ class PairStream:
         return 2.0 * (self.radius + (self.gamma or 0.0)) * objective
 
     def predict(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
-        """Whether pairs of rows of X are nearer than the threshold.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        pairs : (p, 2) integer array
-        """
+        """Whether pairs (p, 2) of rows of X are nearer than the threshold, (p,)."""
         return self.distances(X, pairs) < self.threshold
 
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
@@ -101,12 +96,7 @@ class PairStream:
         return q
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Return points with the metric's squared distances, (n, r).
-
-        Parameters
-        ----------
-        X : (n, d) array
-        """
+        """Return points with the metric's squared distances, (n, r)."""
         return self._coordinates(self._check_data(X)) @ self.components.T
 
     def update(self, u: ArrayLike, v: ArrayLike, similar: bool | int) -> float:
@@ -275,7 +265,7 @@ class KernelPOLAStream(PairStream):
             rows, local = np.unique(pairs[block], return_inverse=True)
             Z = np.asarray(X[rows], dtype=np.float64)
             G = self.kernel(Z, Z)
-            check_symmetric(G, loops.INDEFINITE)
+            check_symmetric(G)
             if np.abs(np.diagonal(G)).max() > LONGEST**2:
                 raise ValueError(
                     f"the kernel has values of {np.abs(np.diagonal(G)).max():.3g}, whose squares would overflow; "

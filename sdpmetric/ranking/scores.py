@@ -10,15 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import ENTRIES_AT_ONCE, FloatArray
 from sdpmetric.core import validation
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import psd
 from sdpmetric.ranking import loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings
-
-# Scores in memory at once, 32 MiB: a block of queries times all items.
-SCORES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +126,7 @@ def sorted_scores(
 ) -> Iterator[tuple[NDArray[np.int32], loops.Sorted]]:
     """Squared distances of relevant and of irrelevant items in increasing order, for a block of queries at a time."""
     columns = np.ascontiguousarray(items.T)
-    height = max(1, SCORES_AT_ONCE // max(1, len(items)))
+    height = max(1, ENTRIES_AT_ONCE // max(1, len(items)))
     for first in range(0, len(relevance.queries), height):
         check_deadline()
         block = relevance.queries[first : first + height]
@@ -168,7 +165,7 @@ def expected_weights(loss: RankLoss, n_irrelevant: int, gamma: float = 1.0) -> F
     if loss == "auc":
         return weights
     expected, draws = np.empty(n_irrelevant + 1), np.arange(1, max(1, int(n_irrelevant / gamma)) + 1)
-    height = max(1, (1 << 21) // n_irrelevant)
+    height = max(1, ENTRIES_AT_ONCE // n_irrelevant)
     for first in range(0, n_irrelevant + 1, height):
         check_deadline()
         violators = np.arange(first, min(first + height, n_irrelevant + 1))

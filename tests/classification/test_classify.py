@@ -176,7 +176,7 @@ def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
     expected = np.array(
         [[written_out(L[None], none, X, label, targets, mu, q, c, k) for c in range(4)] for q in queries]
     )
-    monkeypatch.setattr(energy, "BLOCK", 3 * len(X))
+    monkeypatch.setattr(energy, "ENTRIES_AT_ONCE", 3 * len(X))
     options = {"target_neighbors": targets, "push_weight": mu}
     np.testing.assert_allclose(classification.energies(L, X, label, queries, **options), expected, rtol=1e-10)
     assert (classification.energy_predict(L, X, label, queries, **options) == expected.argmin(axis=1)).all()

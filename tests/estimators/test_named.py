@@ -172,9 +172,9 @@ def test_rca_is_the_inverse_of_the_paper_s_covariance(ridge):
 
 
 @pytest.mark.parametrize(("k", "r", "ridge"), [(7, 1, 0.0), (2, 2, 0.0), (3, 3, 0.5)])
-@pytest.mark.parametrize("block", [closed.BLOCK, 20])
+@pytest.mark.parametrize("block", [closed.ENTRIES_AT_ONCE, 20])
 def test_lfda_is_the_eigenproblem_of_the_paper(k, r, ridge, block, monkeypatch):
-    monkeypatch.setattr(closed, "BLOCK", block)
+    monkeypatch.setattr(closed, "ENTRIES_AT_ONCE", block)
     B, W = scatters(POINTS, GROUPS, k)
     W += ridge * np.eye(3)
     values, vectors = (array[..., ::-1][..., :r] for array in scipy.linalg.eigh(B, W))
