@@ -135,7 +135,6 @@ class Covariance(ClosedForm):
         differences along the other directions do not count.
     UselessOptimumWarning
         If the examples are too few for their dimension.
-
     """
 
     ridge: Ridge = field(default=0.0, kw_only=False)
@@ -192,7 +191,6 @@ class RCA(ClosedForm):
     ----------
     components_, metric_, ridge_, n_features_in_, feature_names_in_
         As in `LMNN`. A closed form has no gap to prove: there is no ``solution_``, ``relative_gap_`` or certificate.
-
     """
 
     ridge: Ridge = "auto"
@@ -272,7 +270,6 @@ class LFDA(ClosedForm):
     ----------
     components_, metric_, ridge_, n_features_in_, feature_names_in_
         As in `LMNN`. A closed form has no gap to prove: there is no ``solution_``, ``relative_gap_`` or certificate.
-
     """
 
     n_components: Count | None = field(default=None, kw_only=False)

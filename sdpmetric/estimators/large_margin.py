@@ -327,7 +327,6 @@ class KernelLMNN(LargeMarginEstimator):
         ``L.T @ L``.
     solution_, solutions_, relative_gap_, ridge_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
-
     """
 
     n_components: Count | None = field(default=None, kw_only=False)

@@ -235,7 +235,6 @@ class MLKR(SoftNeighborEstimator, SolvedEstimator):
     -----
     ConvergenceWarning
         If the point is not stationary up to `tol`.
-
     """
 
     n_components: Count | None = field(default=None, kw_only=False)

@@ -55,7 +55,6 @@ class LSML(SolvedEstimator):
     ----------
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
-
     """
 
     prior: Matrix | Prior = "identity"
@@ -95,7 +94,6 @@ class SDML(SolvedEstimator):
     ----------
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
-
     """
 
     prior: Matrix | Prior = "identity"
@@ -132,7 +130,6 @@ class SCML(SolvedEstimator):
     ----------
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
-
     """
 
     sparsity: float = 1e-3
@@ -190,7 +187,6 @@ class MMC(SolvedEstimator):
     ----------
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
-
     """
 
     diagonal: bool = False
@@ -250,7 +246,6 @@ class ITML(SolvedEstimator):
     ----------
     components_, metric_, solution_, relative_gap_, validation_score_, n_iter_, n_features_in_, feature_names_in_
         As in `LMNN`.
-
     """
 
     upper: float | None = None

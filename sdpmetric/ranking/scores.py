@@ -105,9 +105,9 @@ def evaluate(
     if metric is not None or components is not None:
         L = validation.check_point(components, metric, data.shape[1])[0]
         L = L if metric is None else psd.factor(np.asarray(metric, dtype=np.float64))
-    items, asked = (_embedded(rows, L) for rows in (data, data if query_rows is None else query_rows))
+    items, embedded_queries = (_embedded(rows, L) for rows in (data, data if query_rows is None else query_rows))
     measures = []
-    for _, scores in sorted_scores(asked, items, related):
+    for _, scores in sorted_scores(embedded_queries, items, related):
         measures.append(np.empty((len(scores[0]), 3 + len(wanted))))
         loops.measure(scores, np.array(wanted, dtype=np.int64), measures[-1])
     out = np.concatenate(measures)
