@@ -294,7 +294,7 @@ class LEGO(StreamingEstimator):
         return named_prior(self.prior, X, self._seed())
 
     def _choose_rate(self, X: Data, labeled_pairs: Targets) -> None:
-        self.learning_rate_ = self.learning_rate
-        if self.learning_rate is None:
-            first = (column[:PRETRAINED] for column in labeled_pairs)
-            self.learning_rate_ = LEGOStream.pretrained(X, *first, prior=self._prior(X)).learning_rate
+        rate, first = self.learning_rate, (column[:PRETRAINED] for column in labeled_pairs)
+        if rate is None:
+            rate = LEGOStream.pretrained(X, *first, prior=self._prior(X)).learning_rate
+        self.learning_rate_ = rate
