@@ -43,6 +43,10 @@ MOST_PARTS = 32
 # Most parts with an array each: the arrays take memory and must be added up.
 ACCUMULATORS = 4
 
+DataT = TypeVar("DataT")
+BlockT = TypeVar("BlockT")
+ValueT = TypeVar("ValueT")
+
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
@@ -60,15 +64,19 @@ def cores() -> int:
 
 
 @contextmanager
-def limited(n_threads: int) -> Iterator[None]:
-    """Hold the calling thread's work to a number of threads, itself included."""
-    if n_threads < 1:
-        raise ValueError(f"n_threads must be at least 1, got {n_threads!r}.")
-    token = _limit.set(n_threads)
+def _holding(variable: ContextVar[ValueT], value: ValueT) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _limit.reset(token)
+        variable.reset(token)
+
+
+def limited(n_threads: int) -> AbstractContextManager[None]:
+    """Hold the calling thread's work to a number of threads, itself included."""
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads!r}.")
+    return _holding(_limit, n_threads)
 
 
 def part_count(work: float, smallest_work: float | None = None, max_parts: int = MOST_PARTS) -> int:
@@ -206,14 +214,9 @@ class BudgetSpent(Exception):
     """Time or iterations ran out during a step."""
 
 
-@contextmanager
-def deadline(time_limit: float) -> Iterator[None]:
+def deadline(time_limit: float) -> AbstractContextManager[None]:
     """Let `check_deadline` raise once ``time.perf_counter()`` has passed a time; not across a ``yield``."""
-    token = _DEADLINE.set(time_limit)
-    try:
-        yield
-    finally:
-        _DEADLINE.reset(token)
+    return _holding(_DEADLINE, time_limit)
 
 
 def check_deadline() -> None:
@@ -237,21 +240,14 @@ def memory_size() -> float:
     return min(math.inf if limit < 0 else limit, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
-DataT = TypeVar("DataT")
-BlockT = TypeVar("BlockT")
 ResultT = TypeVar("ResultT")
 
 _CLIENT: ContextVar[Client | None] = ContextVar("client", default=None)
 
 
-@contextmanager
-def using(client: Client | None) -> Iterator[None]:
+def using(client: Client | None) -> AbstractContextManager[None]:
     """Run work by blocks that the calling thread begins on a cluster, or in this process if it is None."""
-    token = _CLIENT.set(client)
-    try:
-        yield
-    finally:
-        _CLIENT.reset(token)
+    return _holding(_CLIENT, client)
 
 
 def mapped(function: Callable[[DataT, BlockT], ResultT], data: DataT, blocks: Sequence[BlockT]) -> Iterator[ResultT]:

@@ -14,10 +14,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous.directed import above, norm_above
 from sdpmetric.linalg.rigorous.forms import ROWS_AT_ONCE, Images
 
 IntegerArray = NDArray[np.object_]
+IndexArray = NDArray[np.integer]
 
 # Elimination is modulo this prime, so products fit into 63 bits.
 PRIME = (1 << 31) - 1
@@ -152,10 +154,6 @@ def _solve(rows: IntegerArray, pivot_rows: list[int], pivot_columns: list[int]) 
         for row, value in zip([*pivot_columns, j], vector, strict=True):
             basis[row, q] = value // common
     return basis
-
-
-FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.integer]
 
 
 def null_directions(

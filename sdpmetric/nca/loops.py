@@ -125,19 +125,18 @@ def _class_row(
         row[class_begin:class_end] = 0.0
     total = other_sum + share * matches
     p = share * matches / total
-    if logarithm:
-        # q - p, with q the softmax among the matches; 1 - p without cancellation.
-        _weigh(row[:class_begin], -weight / total, columns[:class_begin])
-        _weigh(row[class_end:], -weight / total, columns[class_end:])
-        _weigh(row[class_begin:class_end], weight * other_sum / (matches * total), columns[class_begin:class_end])
-        # log1p of the sum over the other classes keeps the digits of values near 0.
-        if share * matches > other_sum:
-            return float(weight * np.log1p(other_sum / (share * matches)))
-        return float(weight * (nearest_match - nearest + np.log(total) - np.log(matches)))
-    _weigh(row[:class_begin], -weight * p / total, columns[:class_begin])
-    _weigh(row[class_end:], -weight * p / total, columns[class_end:])
-    _weigh(row[class_begin:class_end], weight * share * other_sum / total**2, columns[class_begin:class_end])
-    return float(-weight * p)
+    if logarithm:  # q - p, with q the softmax among the matches; 1 - p without cancellation
+        slope_of_others, slope_of_matches = -weight / total, weight * other_sum / (matches * total)
+    else:
+        slope_of_others, slope_of_matches = -weight * p / total, weight * share * other_sum / total**2
+    _weigh(row[:class_begin], slope_of_others, columns[:class_begin])
+    _weigh(row[class_end:], slope_of_others, columns[class_end:])
+    _weigh(row[class_begin:class_end], slope_of_matches, columns[class_begin:class_end])
+    if not logarithm:
+        return float(-weight * p)
+    if share * matches > other_sum:  # log1p of the sum over the other classes keeps the digits of values near 0
+        return float(weight * np.log1p(other_sum / (share * matches)))
+    return float(weight * (nearest_match - nearest + np.log(total) - np.log(matches)))
 
 
 @loop(fastmath=STRICT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,19 +68,6 @@ def rescaled(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray
     return best
 
 
-@dataclass(frozen=True)
-class LBFGSOptions:
-    """Constants of the rounds of L-BFGS-B, each from the point of the one before."""
-
-    first_iterations: int = 50  # of the first round
-    growth: int = 2  # of the iterations from round to round
-    evaluations: int = 20  # for each iteration, at most
-    patience: int = 2  # rounds without progress after which the solver stops
-
-
-OPTIONS = LBFGSOptions()
-
-
 @solver(SoftNeighborProblem, "lbfgs", tol=1e-5, rank=1)
 def steps(
     problem: SoftNeighborProblem,
@@ -119,10 +105,10 @@ def steps(
             on_iteration(factor_of(flat).ravel(), best)
         return Stop.TOLERANCE if iterations is None and stationarity <= tol else Stop.NONE
 
-    idle, limit = 0, OPTIONS.first_iterations
-    while idle < OPTIONS.patience:
+    idle, limit = 0, 50
+    while idle < 2:  # rounds without progress
         before = best
-        options: dict[str, float] = {"maxiter": limit, "maxfun": OPTIONS.evaluations * limit}
+        options: dict[str, float] = {"maxiter": limit, "maxfun": 20 * limit}
         if iterations is not None:
             options = {"maxiter": iterations, "maxcor": 10, "ftol": accuracy, "gtol": accuracy}
         try:
@@ -140,4 +126,4 @@ def steps(
         if stationarity <= tol:
             return
         idle = idle + 1 if best >= before - 1e-15 * abs(before) else 0
-        limit *= OPTIONS.growth
+        limit *= 2

@@ -108,6 +108,14 @@ def sum_below(values: FloatArray) -> float:
     return -sum_above(-np.asarray(values))
 
 
+def _log_series(s: FloatArray) -> FloatArray:
+    """Return ``2 (s + s^3 / 3 + ... + s^25 / 25)``, about ``log((1 + s) / (1 - s))``."""
+    square, series = s * s, np.zeros_like(s)
+    for k in range(12, -1, -1):
+        series = series * square + 1.0 / (2 * k + 1)
+    return 2.0 * s * series
+
+
 def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Floats below and above the natural logarithms of positive floats, of any shape.
 
@@ -117,11 +125,7 @@ def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     m, e = np.frexp(x)
     low = m < math.sqrt(0.5)
     m, e = np.where(low, 2.0 * m, m), np.where(low, e - 1, e).astype(np.float64)
-    s = (m - 1.0) / (m + 1.0)  # m - 1 is exact
-    square, series = s * s, np.zeros_like(s)
-    for k in range(12, -1, -1):
-        series = series * square + 1.0 / (2 * k + 1)
-    log_mantissa = 2.0 * s * series
+    log_mantissa = _log_series((m - 1.0) / (m + 1.0))  # m - 1 is exact
     value = log_mantissa + e * math.log(2.0)
     error = gamma(64) * np.abs(log_mantissa) + gamma(8) * (np.abs(e) + np.abs(value))
     return np.nextafter(value - error, -np.inf), np.nextafter(value + error, np.inf)
@@ -137,11 +141,7 @@ def log1p_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     low, high = np.array(x), np.array(x)
     size = np.abs(x)
     is_small, is_large = (size <= 0.25) & (size >= 1e-200), size > 0.25
-    s = x[is_small] / (2.0 + x[is_small])
-    square, series = s * s, np.zeros_like(s)
-    for k in range(12, -1, -1):
-        series = series * square + 1.0 / (2 * k + 1)
-    log_small = 2.0 * s * series
+    log_small = _log_series(x[is_small] / (2.0 + x[is_small]))
     error = gamma(72) * np.abs(log_small)
     low[is_small], high[is_small] = log_small - error, log_small + error
     y = 1.0 + x[is_large]
