@@ -156,9 +156,9 @@ class Solution:
             return dependence  # scaling, time and other solvers would not help
         weakness = self.certificate.weakness if isinstance(self.certificate, DualityCertificate) else None
         easier = self.problem.easier() if self.problem is not None and self.objective < math.inf else ""
-        if weakness:  # scaling and other solvers would not help
-            return " ".join(filter(None, (f"{weakness[0].upper()}{weakness[1:]}.", easier)))
-        return " ".join(filter(None, (self.status.advice, easier)))
+        # Scaling and other solvers, which statuses advise, would not help a bound with a known weakness.
+        advice = f"{weakness[0].upper()}{weakness[1:]}." if weakness else self.status.advice
+        return f"{advice} {easier}".strip()
 
     def __str__(self) -> str:
         return f"{self.solver}: {self._status_in_words()} after {self.seconds:.2f} s. {self.certificate}"
@@ -188,17 +188,11 @@ class Solution:
             The file to write, as given.
         """
         fingerprint = None if self.problem is None else self.problem.fingerprint()
-        write_npz(path, self.to_arrays(fingerprint=fingerprint))
+        write_npz(path, self._to_arrays(fingerprint))
 
-    def to_arrays(self, **about: str | None) -> dict[str, NDArray[np.generic]]:
-        """Everything but the problem as arrays, one of them, ``about``, JSON text; `from_arrays` reads them.
-
-        Parameters
-        ----------
-        **about : str or None
-            What else the JSON text is to say.
-        """
-        values = {
+    def _to_arrays(self, fingerprint: str | None = None) -> dict[str, NDArray[np.generic]]:
+        """Everything but the problem as arrays, one of them, ``about``, JSON text; `_from_arrays` reads them."""
+        about = {
             "format": FORMAT,
             "certificate": self.certificate.to_dict(),
             "status": self.status.word,
@@ -206,10 +200,11 @@ class Solution:
             "n_iter": self.n_iter,
             "seconds": self.seconds,
             "extras": self.extras,
+            "fingerprint": fingerprint,
         }
         arrays: dict[str, NDArray[np.generic]] = {
             "components": self.components,
-            "about": np.array(json.dumps(values | about)),
+            "about": np.array(json.dumps(about)),
         }
         if isinstance(self.dual, Dual):
             arrays |= {"dual_triplets": self.dual.triplets.to_array(), "dual_values": self.dual.values}
@@ -219,11 +214,11 @@ class Solution:
 
     def __getstate__(self) -> dict[str, object]:
         """Plain arrays and the problem, for pickles and for skops, which knows no enumerations."""
-        return {"arrays": self.to_arrays(), "problem": self.problem}
+        return {"arrays": self._to_arrays(), "problem": self.problem}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         arrays, problem = cast(dict[str, NDArray[np.generic]], state["arrays"]), cast(Problem | None, state["problem"])
-        self.__dict__.update(vars(Solution.from_arrays(arrays, problem)._as_saved()))
+        self.__dict__.update(vars(Solution._from_arrays(arrays, problem)._as_saved()))
 
     def __copy__(self) -> Solution:
         return replace(self)
@@ -304,7 +299,7 @@ class Solution:
             )
         with expected(*description):
             saved = _check_arrays(arrays).get("fingerprint")
-            solution = cls.from_arrays(arrays, problem)
+            solution = cls._from_arrays(arrays, problem)
         if problem is not None and saved is not None and problem.fingerprint() != saved:
             raise ValueError(
                 f"{path} is the solution of another problem: data or parameters differ; pass the one it was saved with."
@@ -329,7 +324,7 @@ class Solution:
         return replace(self, certificate=fresh, status=status, extras=extras)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
+    def _from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], problem: Problem | None = None) -> Solution:
         values = json.loads(str(arrays["about"]))
         dual: Multipliers | None = None
         if "dual_triplets" in arrays:
