@@ -263,12 +263,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Pro
             for name, value in numbers.items()
         }
         program.append(
-            ProofPart(
-                str(description["term" if k else "domain"]),
-                str(description.get("loss")),
-                exact,
-                arrays,
-            )
+            ProofPart(str(description["term" if k else "domain"]), str(description.get("loss")), exact, arrays)
         )
         sizes |= {"B": known_sizes.get("B", 0), "D": known_sizes.get("B", 0) * known_sizes.get("d", 0)}
         if not all(known_sizes.get(key, 1) for key in "BKQ") or sizes["D"] > LIMITS["features"]:

@@ -143,8 +143,7 @@ def solve(
 def verify(
     data: DATA,
     metric: Annotated[
-        Path,
-        typer.Argument(metavar="METRIC", help="An .npz file with the array 'components' (L) or 'metric' (M)."),
+        Path, typer.Argument(metavar="METRIC", help="An .npz file with the array 'components' (L) or 'metric' (M).")
     ],
     options: ProblemOptions,
     rescale: Annotated[

@@ -95,8 +95,7 @@ class ProblemOptions:
         _statement("--set", metavar="NAME=VALUE", help="Any other parameter of the problem class; may be repeated."),
     ] = None
     standardize: Annotated[
-        bool | None,
-        _preparation("--standardize/--no-standardize", help="Default: standardize, unless --pca is given."),
+        bool | None, _preparation("--standardize/--no-standardize", help="Default: standardize, unless --pca is given.")
     ] = None
     pca: Annotated[
         int | None, _preparation(metavar="N", help="Reduce to N principal components, scaled to mean norm 4.")

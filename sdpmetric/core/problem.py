@@ -133,11 +133,7 @@ class Problem(ABC):
 
     @abstractmethod
     def certify(
-        self,
-        components: ArrayLike | None = None,
-        *,
-        metric: ArrayLike | None = None,
-        dual: Multipliers | None = None,
+        self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None, dual: Multipliers | None = None
     ) -> Certificate:
         """Certify any point.
 

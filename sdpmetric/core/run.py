@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, allow_underflow
 from sdpmetric.core import validation
-from sdpmetric.core.certificate import (
-    Certificate,
-    DualityCertificate,
-    Multipliers,
-    RelaxationCertificate,
-    relative_gap,
-)
+from sdpmetric.core.certificate import Certificate, DualityCertificate, Multipliers, RelaxationCertificate, relative_gap
 from sdpmetric.core.printer import Printer
 from sdpmetric.core.problem import InSpan, Problem
 from sdpmetric.core.registry import Solver, solvers_to_try

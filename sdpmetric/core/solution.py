@@ -202,10 +202,7 @@ class Solution:
             "extras": self.extras,
             "fingerprint": fingerprint,
         }
-        arrays: dict[str, NDArray[np.generic]] = {
-            "components": self.components,
-            "about": np.array(json.dumps(about)),
-        }
+        arrays: dict[str, NDArray[np.generic]] = {"components": self.components, "about": np.array(json.dumps(about))}
         if isinstance(self.dual, Dual):
             arrays |= {"dual_triplets": self.dual.triplets.to_array(), "dual_values": self.dual.values}
         elif self.dual is not None:

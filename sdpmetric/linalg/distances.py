@@ -308,11 +308,7 @@ def pair_forms(
 
 
 def laplacian_form(
-    X: NDArray[np.floating],
-    first: IndexArray,
-    second: IndexArray,
-    weights: FloatArray,
-    blocks: Blocks | None = None,
+    X: NDArray[np.floating], first: IndexArray, second: IndexArray, weights: FloatArray, blocks: Blocks | None = None
 ) -> FloatArray:
     """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
     blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)

@@ -8,10 +8,4 @@ from sdpmetric.plotting.curves import ConvergenceDisplay
 from sdpmetric.plotting.embedding import DistancesDisplay, EmbeddingDisplay
 from sdpmetric.plotting.style import COLORS, STYLE
 
-__all__ = [
-    "COLORS",
-    "STYLE",
-    "ConvergenceDisplay",
-    "DistancesDisplay",
-    "EmbeddingDisplay",
-]
+__all__ = ["COLORS", "STYLE", "ConvergenceDisplay", "DistancesDisplay", "EmbeddingDisplay"]
