@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -250,13 +251,12 @@ def check_limits(limits: SolverOptions) -> None:
 
 def check_outputs(source: Path, outputs: Mapping[str, Path]) -> None:
     """Refuse files that cannot be written, or that are the input or each other under another name, before any work."""
-    named = {"the input": source, **outputs}
-    for k, (option, path) in enumerate(outputs.items(), 1):
+    for path in outputs.values():
         files.check_target(path)
-        for earlier, earlier_value in list(named.items())[:k]:
-            is_same = path.exists() and earlier_value.exists() and path.samefile(earlier_value)  # also by a hard link
-            if is_same or path.resolve() == earlier_value.resolve():
-                raise ValueError(f"{option} {path} would overwrite {earlier}, {earlier_value}; name another file.")
+    for (earlier, first), (option, path) in combinations({"the input": source, **outputs}.items(), 2):
+        is_same = path.exists() and first.exists() and path.samefile(first)  # also by a hard link
+        if is_same or path.resolve() == first.resolve():
+            raise ValueError(f"{option} {path} would overwrite {earlier}, {first}; name another file.")
 
 
 def load(data: str, options: ProblemOptions) -> Table:
