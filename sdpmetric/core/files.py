@@ -125,14 +125,7 @@ def write_npz(path: str | Path, arrays: Mapping[str, NDArray[np.generic]]) -> No
 
 
 def read_npz(path: str | Path) -> Arrays:
-    """Read every array of an NPZ file, without pickle.
-
-    The sizes that the file declares are compared to its own before anything is allocated.
-
-    Returns
-    -------
-    arrays : dict of str to array
-    """
+    """Read every array of an NPZ file, without pickle; declared sizes are compared to the file's before allocation."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}.")
     arrays: Arrays = {}

@@ -77,10 +77,7 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
 def weighted_pairs_of_labels(
     y: ArrayLike, n: int, n_pairs: int | None, random_state: int | None, sample_weight: ArrayLike | None
 ) -> tuple[IndexArray, BoolArray, FloatArray | None]:
-    """Pairs as of `pairs_of_labels`, and their weights: the products of those of their examples, None without any.
-
-    Examples of weight 0 are in no pair.
-    """
+    """`pairs_of_labels` of examples of positive weight, and products of these weights, None without any."""
     _, index = validation.check_labels(y, n)
     weights = check_sample_weight(sample_weight, n)
     if weights is None:

@@ -273,10 +273,7 @@ Shape = tuple[int | str, ...]
 def check_rows(
     name: str, rows: ArrayLike, n: int, shape: Shape = ("m",), roles: str = "", *, distinct: bool = False
 ) -> IndexArray:
-    """Return row numbers below n, in int32; `roles` names the columns. An empty list has no shape.
-
-    Where they are to be `distinct`, no row of them names a row of X twice.
-    """
+    """Return row numbers below n, int32; `roles` names the columns; if `distinct`, no row names a row of X twice."""
     array = rectangular(name, rows)
     if array.size == 0 and isinstance(shape[0], str):
         return np.zeros([0, *(size for size in shape[1:] if isinstance(size, int))], dtype=np.int32)
@@ -609,10 +606,7 @@ def _is_changed(value: object) -> bool:
 
 @contextmanager
 def columns_in_errors(X: ArrayLike) -> Iterator[None]:
-    """Let an error of a check of X name its columns, if X is a pandas or polars frame.
-
-    Dates raise an error before, since arrays take them as numbers of nanoseconds.
-    """
+    """Let an error of a check of X name its columns, if X is a frame; dates, numbers to arrays, raise one before."""
     check_table("X", X)
     if any(_is_date(dtype) for dtype in (X.dtypes if hasattr(X, "columns") and hasattr(X, "dtypes") else ())):
         check_frame(X)
