@@ -219,8 +219,6 @@ def _is_number(cell: str) -> bool:
 
 
 Value = str | float | int | bool | None
-# The share of every class that is held out to score a metric.
-HELD_OUT = 0.3
 
 
 @contextmanager
@@ -309,13 +307,13 @@ def state(table: Table, options: ProblemOptions, held_out: NDArray[np.bool_] | N
 
 
 def held_out(y: Array, n_neighbors: int) -> NDArray[np.bool_]:
-    """Draw examples to hold out within classes; each class keeps enough for its target neighbors."""
+    """Draw 30 % of each class to hold out; each keeps enough for its target neighbors."""
     if type_of_target(y) == "continuous":
         raise ValueError("the labels are numbers, and not classes.")
     rng, out = np.random.default_rng(0), np.zeros(len(y), dtype=bool)
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)
-        out[rng.permutation(rows)[: max(min(int(HELD_OUT * len(rows)), len(rows) - n_neighbors - 2), 0)]] = True
+        out[rng.permutation(rows)[: max(min(int(0.3 * len(rows)), len(rows) - n_neighbors - 2), 0)]] = True
     if not out.any():
         raise ValueError("no class has enough examples to hold some out.")
     return out

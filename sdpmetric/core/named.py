@@ -17,8 +17,6 @@ from sdpmetric.linalg.distances import distances, mean_squared_distance
 Prior = Literal["identity", "covariance", "random"]
 Init = Literal["auto", "identity", "covariance", "random", "pca", "lda"]
 
-# Share of the mean variance that is added to the covariance, so it has an inverse.
-RIDGE = 1e-3
 RandomState = np.random.RandomState | int | None
 
 
@@ -99,7 +97,7 @@ def _variances(X: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
 def _whitening(X: NDArray[np.floating]) -> FloatArray:
     """Components under which the data have the identity for their covariance, the largest variance last."""
     variances, axes = _variances(X)
-    return np.asarray((axes / np.sqrt(variances + RIDGE * variances.mean())).T)
+    return np.asarray((axes / np.sqrt(variances + 1e-3 * variances.mean())).T)  # so the covariance has an inverse
 
 
 def _generator(random_state: RandomState) -> np.random.RandomState:

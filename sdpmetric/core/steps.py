@@ -50,10 +50,6 @@ class Budget:
         self.spent += iterations
 
 
-# Rows that a notebook shows at most.
-SHOWN = 12
-
-
 @dataclass(frozen=True)
 class TraceRow:
     """One line of a trace; what a solver does not know is NaN.
@@ -118,7 +114,7 @@ class Trace:
 
     def _repr_html_(self) -> str:
         columns = self._known_columns
-        shown = self.rows if len(self) <= SHOWN else [*self.rows[: SHOWN // 2], *self.rows[-(SHOWN // 2) :]]
+        shown = self.rows if len(self) <= 12 else [*self.rows[:6], *self.rows[-6:]]
         omitted = f", {len(self) - len(shown):,} in the middle left out" if len(shown) < len(self) else ""
         rows = [row.cells(columns) for row in shown]
         return text.columns(f"{len(self):,} steps{omitted}", [name.replace("_", " ") for name in columns], rows)

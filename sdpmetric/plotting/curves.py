@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Against = Literal["seconds", "iteration"]
-# Values that span more than this are drawn on a logarithmic axis.
-WIDE = 50.0
 
 
 @dataclass(eq=False, repr=False)
@@ -171,14 +169,14 @@ class ConvergenceDisplay(Display):
 
 
 def _scale_values(axes: Axes, against: Against) -> None:
-    """Make wide ranges logarithmic, of seconds and of values; a linear abscissa begins at 0."""
+    """Make ranges of a factor above 50 logarithmic, of seconds and of values; a linear abscissa begins at 0."""
     curves = [np.asarray(curve.get_xydata(), dtype=float) for curve in axes.lines]
     times, heights = np.concatenate(curves).T
-    if against == "seconds" and times.min() > 0 and times.max() > WIDE * times.min():
+    if against == "seconds" and times.min() > 0 and times.max() > 50 * times.min():
         axes.set_xscale("log")
     else:
         axes.set_xlim(left=0)
-    if heights.size and heights.min() > 0 and heights.max() > WIDE * heights.min():
+    if heights.size and heights.min() > 0 and heights.max() > 50 * heights.min():
         axes.set_yscale("log")
     elif axes.get_yscale() == "linear":
         axes.ticklabel_format(axis="y", useOffset=False)  # it would overlap the legend

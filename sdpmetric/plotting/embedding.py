@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
-# Points are fainter from this number of examples on.
-DENSE = 1000
 # Label of the second axis of one-dimensional data.
 CLASS = "class"
 
@@ -178,7 +176,7 @@ class EmbeddingDisplay(Display):
         return self
 
     def _draw(self, axes: Axes, view: View, invaders: NDArray[np.bool_]) -> None:
-        size, faint = float(np.clip(12000 / len(self.y), 6, 30)), float(np.sqrt(DENSE / max(len(self.y), DENSE)))
+        size, faint = float(np.clip(12000 / len(self.y), 6, 30)), float(np.sqrt(1000 / max(len(self.y), 1000)))
         classes = np.unique(self.y)
         for c, label in enumerate(classes):
             x, y = view.points[self.y == label].T
