@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 NAMED = ("iris", "wine", "digits", "breast_cancer", "rings")
 BAD_INPUT = 2
-# Exit codes of a shell: 128 and the number of the signal, SIGINT or SIGPIPE.
-INTERRUPTED, BROKEN_PIPE = 130, 141
+# The exit code of a shell: 128 and the number of the signal SIGINT.
+INTERRUPTED = 130
 
 
 def _data_sets(incomplete: str) -> list[str]:
@@ -189,7 +189,7 @@ def guarded() -> Iterator[None]:
             sys.stdout.flush()
     except BrokenPipeError:
         _silence()
-        raise typer.Exit(BROKEN_PIPE) from None
+        raise typer.Exit(141) from None  # 128 and the number of SIGPIPE
     except KeyboardInterrupt:
         note("Interrupted.")
         raise typer.Exit(INTERRUPTED) from None

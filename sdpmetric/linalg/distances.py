@@ -155,10 +155,6 @@ def form_error(
     return error, size
 
 
-# Coordinates that are added up before the sum is compared.
-CHUNK = 4
-
-
 @loop()
 def nearest(
     train: FloatArray,
@@ -182,7 +178,7 @@ def nearest(
         for i in range(n):
             total, first = 0.0, 0
             while first < d and total <= best[k - 1] + turning_error:
-                last = min(first + CHUNK, d)
+                last = min(first + 4, d)  # compared after four coordinates
                 for c in range(first, last):
                     step = turned_queries[t, c] - turned_train[i, c]
                     total += step * step

@@ -19,8 +19,6 @@ from sdpmetric.nca.soft_neighbors import SoftNeighborProblem
 
 # Mean squared norms of the embedding among which a start is scaled.
 SIZES = tuple(0.5 * 4.0**k for k in range(7))
-# A start of at most this stationarity cannot be improved by descent: its softmaxes are saturated.
-SATURATED = 1e-5
 
 
 def start_of(problem: SoftNeighborProblem) -> FloatArray:
@@ -34,12 +32,12 @@ def start_of(problem: SoftNeighborProblem) -> FloatArray:
 def unsaturated(problem: SoftNeighborProblem, components: FloatArray) -> FloatArray:
     """Return components as they are, or rescaled if the softmax of every sampled example is saturated.
 
-    Where it is saturated the gradient vanishes.
+    Then the gradient vanishes, and descent cannot improve a start.
     """
     deciding = sample_of(problem)
 
     def is_saturated(L: FloatArray) -> bool:
-        return not problem.stationarity(L, problem.value_and_gradient(L, deciding)[1]) > SATURATED
+        return not problem.stationarity(L, problem.value_and_gradient(L, deciding)[1]) > 1e-5
 
     if not is_saturated(components) or not (problem.rows @ components.T).any():
         return components
