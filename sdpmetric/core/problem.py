@@ -313,15 +313,16 @@ ProblemT = TypeVar("ProblemT", bound=Problem, covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class InSpan(Generic[ProblemT]):
-    """A problem of few rows in many features, for solvers: stated in nearly orthonormal coordinates of their span."""
+    """A problem of few rows in many features, for solvers: stated in coordinates of their span."""
 
     problem: ProblemT
-    basis: FloatArray  # (d, r)
+    basis: FloatArray  # (d, r): coordinates are ``X @ basis``
+    inverse: FloatArray  # (d, r): the data are about ``coordinates @ inverse.T``
     multiple: float  # of the identity: the metric outside of the span
 
     def coordinates(self, components: FloatArray) -> FloatArray:
         """Return the factor of a metric in the span, of at most r rows."""
-        factor: FloatArray = components @ self.basis
+        factor: FloatArray = components @ self.inverse
         return np.asarray(np.linalg.qr(factor, mode="r")) if len(factor) > factor.shape[1] else factor
 
     def lifted(self, components: FloatArray) -> FloatArray:

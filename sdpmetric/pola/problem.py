@@ -190,7 +190,7 @@ class POLAProblem(PrintedProblem):
         span = Span.of(self.X, self.centered, np.zeros(0, dtype=np.intp))
         if not span.basis.shape[1]:
             return None
-        return InSpan(replace(self, X=span.points.astype(self.X.dtype)), span.basis, 0.0)
+        return InSpan(replace(self, X=span.points.astype(self.X.dtype)), span.basis, span.basis, 0.0)
 
     def lines(self) -> Lines:
         """See `PrintedProblem.lines`."""

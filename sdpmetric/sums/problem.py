@@ -231,9 +231,11 @@ class MetricProblem(PrintedProblem):
             multiple, axes = outside
         if total.depends_on_matrix:
             span = Span.of(self.X, self.centered, axes, multiple)
-        else:
-            span = Span(self.X, self.centered, psd.data_basis(self.centered)[0])
-        return InSpan(self._stated_in(span, axes), span.basis, multiple) if 0 < len(span.basis.T) < d else None
+            inverse = span.basis
+        else:  # in units of the data
+            T, rows = psd.data_basis(self.centered)
+            span, inverse = Span(self.X, self.centered, T), rows.T
+        return InSpan(self._stated_in(span, axes), span.basis, inverse, multiple) if 0 < len(inverse.T) < d else None
 
     def _stated_in(self, span: Span, axes: NDArray[np.intp]) -> Self:
         """State the same in coordinates of a span; its certificates are about the exact rows."""
