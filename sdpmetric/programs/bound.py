@@ -22,13 +22,12 @@ from sdpmetric.core import validation
 from sdpmetric.core.text import digits
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg.rigorous.directed import Rigor
+from sdpmetric.programs import search
 from sdpmetric.programs.canonical import Canonical, ConeSolver, with_values
-from sdpmetric.programs.search import Interval, search
+from sdpmetric.programs.search import Interval
 
 # Differences up to this, relative to the numbers that are compared, are rounding.
 ROUNDING = 1e-6
-# Contradictions up to this are rounding, relative to the terms that are added up.
-SMALLEST_CONTRADICTION = 1e-12
 
 
 class Evaluated(NamedTuple):
@@ -73,7 +72,7 @@ def compare_with_program(canonical: Canonical, interval: Interval) -> None:
     if contradiction is not None:
         if lagrangian < -ROUNDING * size:
             raise fault(loosest, "satisfied, and violated in the compiled program")
-        if rows and lagrangian <= SMALLEST_CONTRADICTION * size:
+        if rows and lagrangian <= search.ROUNDING * size:
             interval.contradiction, interval.lower, interval.multipliers = None, -math.inf, None
             interval.remark = "the constraints contradict each other by no more than compilation rounds"
         return
@@ -234,7 +233,7 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
         validation.check_positive("max_time", max_time)
     solver = ConeSolver(time.perf_counter() + (math.inf if max_time is None else max_time))
     canonical = Canonical.of(problem)
-    interval = search(canonical.program, solver)
+    interval = search.search(canonical.program, solver)
     compare_with_program(canonical, interval)
     return _stated(canonical, interval)
 

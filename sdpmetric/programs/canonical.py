@@ -8,7 +8,6 @@ upper triangle, column by column, with the entries off the diagonal multiplied b
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 import warnings
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 PASSES = 10  # Of equilibration
 LARGEST_POWER = 200  # Of 2, of a unit
-SMALLEST = 1e-280  # Products with units above it are exact
+UNDERFLOW = 1e-280  # Products of larger numbers are exact, and their sums lose less than this
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ class ConeProgram:
         size_b, size_c = (math.ldexp(1.0, int(np.frexp(np.abs(v).max(initial=0.0))[1])) for v in (b, c))
         scaled = ConeProgram(c / size_c, M, b / size_b, self.cones)
         sizes = np.abs(np.concatenate([M.data, b, c, scaled.b, scaled.c]))
-        is_exact = ((sizes == 0.0) | ((sizes > SMALLEST) & (sizes < 1.0 / SMALLEST))).all()
+        is_exact = ((sizes == 0.0) | ((sizes > UNDERFLOW) & (sizes < 1.0 / UNDERFLOW))).all()
         return (scaled, Units(rows, columns, size_b, size_c)) if is_exact else unscaled
 
 
@@ -182,20 +181,6 @@ def no_panic() -> Iterator[None]:
         raise cp.error.SolverError(f"the backend says: {error}") from error
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide the text that code in Rust writes to the terminal when it panics."""
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    with open(os.devnull, "wb") as sink:
-        os.dup2(sink.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
-
-
 @dataclass(frozen=True, eq=False)
 class Answer:
     """A solver's answer: a point and multipliers, not to be trusted."""
@@ -207,10 +192,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class ConeSolver:
-    """Clarabel: when it has to stop, and its tolerance."""
+    """Clarabel, and when it must stop."""
 
     deadline: float = math.inf
-    tolerance: float = 1e-10
 
     @property
     def remaining(self) -> float:
@@ -229,7 +213,7 @@ def ask(
         return "max_time was over"
     cones, settings, inside = program.cones, clarabel.DefaultSettings(), dual * program.cones.dual_interior
     settings.verbose, settings.time_limit = False, max(solver.remaining, 1e-3)
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = solver.tolerance
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
     kinds: Sequence[object] = [
         *([clarabel.ZeroConeT(cones.zero)] if cones.zero else []),
         *([clarabel.NonnegativeConeT(cones.nonneg)] if cones.nonneg else []),
@@ -241,7 +225,7 @@ def ask(
     P, c = sp.csc_array((len(program.c), len(program.c))), program.c + program.transposed @ inside
     b = program.b - primal * cones.interior
     try:
-        with no_panic(), _quiet():
+        with no_panic():
             solution = clarabel.DefaultSolver(P, c, program.A.tocsc(), b, kinds, settings).solve()
     except (cp.error.SolverError, ValueError) as error:
         return f"the solver failed ({error})"

@@ -29,9 +29,8 @@ from sdpmetric.linalg.rigorous.directed import (
     sum_below,
 )
 from sdpmetric.programs.algebra import Definite, determined
-from sdpmetric.programs.canonical import ConeProgram, Cones
+from sdpmetric.programs.canonical import UNDERFLOW, ConeProgram, Cones
 
-UNDERFLOW = 1e-280  # More than underflow takes from a sum of products
 ROOT = 1e-150  # More than underflow takes from the root of a sum of squares
 MARGIN = 1.0 + 1e-9  # More than the rounding of some products of bounds
 # The root of the weight of multipliers of equations, which have no sign, in the correction of multipliers

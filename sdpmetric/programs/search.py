@@ -31,8 +31,6 @@ SHIFTS = (1e-10, 1e-8, 1e-6, 1e-4)
 LARGEST_SHIFT = 1e-3
 # In the first solve with exponential or power cones: its points are outside by rounding.
 FIRST_SHIFT = 1e-9
-# Of the programs that yield interior points, feasible sets or directions.
-COARSE = 1e-8
 # Logarithms of the inner point's share in a mixture, and the precision of the bisection.
 EXPONENTS = (-12.0, -10.5, -9.0, -7.5, -6.0, -4.5, -3.0, -1.5, 0.0)
 PRECISION = 0.2
@@ -94,9 +92,14 @@ class Interval:
         return not is_decided and not self.width <= WIDTH and self.solver.remaining > 0.0
 
     def is_open(self, side: str) -> bool:
-        """Whether to search for a better bound on a side: its bound may be far from the optimum."""
-        value = self.upper if side == "upper" else self.lower
-        return self.is_wide and not abs(value - self.estimate) <= 0.1 * WIDTH * max(1.0, abs(self.estimate))
+        """Whether to search for a better bound on a side.
+
+        If the bound of that side is at the estimated optimum up to a tenth of the width that ends a search, only the
+        other side can be what keeps the interval wide. Without an estimate, NaN, both sides are open.
+        """
+        bound = self.upper if side == "upper" else self.lower
+        is_at_optimum = abs(bound - self.estimate) <= 0.1 * WIDTH * max(1.0, abs(self.estimate))
+        return self.is_wide and not is_at_optimum
 
     def above(self, answer: Answer, enclosure: PrimalEnclosure | None = None) -> EnclosureBound:
         """Improve the upper bound by a point."""
@@ -230,7 +233,7 @@ def _inner_point(program: ConeProgram, solver: ConeSolver) -> tuple[FloatArray, 
         np.concatenate([np.zeros(m), np.ones(count), np.zeros(count), [-1.0]]),
         Cones(zero, 3 * count + 1),
     )
-    answer = ask(homogeneous, replace(solver, tolerance=COARSE))
+    answer = ask(homogeneous, solver)
     if not isinstance(answer, Answer) or answer.x[n] <= 0.5 or "infeasible" in answer.status.lower():
         return None
     return answer.x[:n] / answer.x[n], np.append(np.zeros(zero, dtype=bool), answer.x[n + 1 :] > 0.5)

@@ -27,8 +27,6 @@ from sdpmetric.sums.terms.margins import MarginLoss
 ROOM = 1e-7
 # The same for float32 data.
 ROOM_SINGLE = 5e-7
-# Repeated pairs times features from which each pair is computed once: a millisecond.
-REPEATED_PRODUCTS = 10**6
 # Products of a pass over the data from which solvers work in float32, whose products take half as long.
 SINGLE_PRODUCTS = 1e7
 # The least tolerance with float32.
@@ -88,11 +86,6 @@ class BoundTerms:
         """Whether a regularizer is infinite for singular metrics, as LogDet is."""
         zero = np.zeros((0, self.centered.shape[1]))
         return any(math.isinf(term.value(zero)) for term in self.regularizers)
-
-    @property
-    def depends_on_matrix(self) -> bool:
-        """Whether terms look at the metric itself, and not at distances alone."""
-        return bool(self.ridge or self.regularizers or self.depends_on_entries)
 
     @cached
     def depends_on_entries(self) -> bool:
@@ -179,10 +172,7 @@ class BoundTerms:
         S, weights = self.entry_matrix(a) + self.ridge * np.eye(self.centered.shape[1]), self.pair_weights(a)
         if not weights.any():
             return S
-        (X, first, second), places = self._distinct_points
-        if places is not None:
-            weights = np.asarray(np.bincount(places, weights, len(first)), dtype=np.float64)
-        return np.asarray(S + adjoint(X, first, second, weights))
+        return np.asarray(S + adjoint(*self.points, weights))
 
     @cached
     def points(self) -> tuple[FloatArray, IndexArray, IndexArray]:
@@ -195,29 +185,16 @@ class BoundTerms:
 
     def distances(self, components: FloatArray) -> FloatArray:
         """The squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""
-        (X, first, second), places = self._distinct_points
         check_deadline()
-        D = distances(times(X, components.T.astype(X.dtype, copy=False)), first, second)
-        return D if places is None else D[places]
+        X, first, second = self.points
+        return distances(times(X, components.T.astype(X.dtype, copy=False)), first, second)
 
     def forms(self, N: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         """``<N, v v^T>`` for the differences v of `pairs`, N symmetric in coordinates Y of `points`, (p,)."""
-        (X, first, second), places = self._distinct_points
         check_deadline()
-        Y = X if Y is None else np.ascontiguousarray(Y)
-        D = pair_forms(Y, N[None], Blocks.one(len(Y)), first, second)
-        return D if places is None else D[places]
-
-    @cached
-    def _distinct_points(self) -> tuple[tuple[FloatArray, IndexArray, IndexArray], NDArray[np.intp] | None]:
-        """`points` without repeated pairs, and where each pair is among them; None if few products are repeated."""
         X, first, second = self.points
-        sorted_pairs = np.sort(np.stack([first, second]), axis=0)
-        keys, places = np.unique(sorted_pairs[0].astype(np.int64) * len(X) + sorted_pairs[1], return_inverse=True)
-        if (len(first) - len(keys)) * X.shape[1] < REPEATED_PRODUCTS:
-            return self.points, None
-        first, second = np.divmod(keys, len(X))
-        return (X, first.astype(np.int32), second.astype(np.int32)), places
+        Y = X if Y is None else np.ascontiguousarray(Y)
+        return pair_forms(Y, N[None], Blocks.one(len(Y)), first, second)
 
     def in_single_precision(self, tol: float) -> BoundTerms:
         """The same over data in float32, if that saves time and is accurate enough for a tolerance, else itself."""
@@ -259,7 +236,9 @@ class BoundTerms:
         if sizes.any() or metric is not None:
             values += self._losses_above(images, components, sizes, errors)
         else:
-            values += [loss.upper_bound_at_zero() for loss in self.losses]
+            for loss in self.losses:
+                error = gamma(ROUNDINGS + 2) * np.abs(loss.offset)
+                values.append(loss.upper_bound(loss.offset - error, loss.offset + error))
         if metric is None:
             values += [term.upper_bound(components, errors) for term in self.regularizers]
         else:
@@ -367,7 +346,8 @@ def check_bound_term(term: Term, n: int) -> Term:
 def _check_loss(loss: MarginLoss, n: int) -> None:
     pairs, name = np.asarray(loss.distance_pairs()), loss.name
     validation.check_rows(f"distance_pairs() of {name}", pairs, n, (len(pairs), 2))
-    loss.check_weights()
+    if (validation.check_matrix(f"weights of {name}", loss.item_weights, ("m",)) < 0.0).any():
+        raise ValueError(f"weights of {name} must be at least 0.")
     for role, rows in loss.roles().items():
         validation.check_rows(f"{role!r} in roles() of {name}", rows, n, (loss.size,))
     validation.check_matrix(f"offset of {name}", loss.offset, (loss.size,))

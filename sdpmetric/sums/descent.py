@@ -26,14 +26,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sdpmetric.arrays import LARGEST_VALUE, SMALLEST_DIVISOR, FloatArray
+from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, Multipliers
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import BudgetSpent, deadline
 from sdpmetric.linalg.distances import times
-from sdpmetric.linalg.search import Progress, Stop, best_log_scale, lbfgs
+from sdpmetric.linalg.search import Progress, Stop, lbfgs
 from sdpmetric.sums.bound_terms import ROOM, ROOM_SINGLE, BoundTerms
 from sdpmetric.sums.domains import ByLoss
 from sdpmetric.sums.problem import MetricProblem
@@ -42,7 +42,6 @@ from sdpmetric.sums.terms.base import Regularizer
 NEGLIGIBLE_ROW = 1e-5  # share of the longest row of a factor: shorter rows are dropped
 NEW_ROW = 1e-3  # its share that a new row has
 SMALLEST_FALL = 1e-9  # of the slack matrix: directions with eigenvalues below minus this share are added
-INITIAL_WIDTH = 1.0  # the smoothing width of the slopes at given components
 
 
 @dataclass
@@ -83,10 +82,6 @@ class DescentPoint(ABC):
         """By F, at its components and slack matrix."""
 
     @abstractmethod
-    def residual(self, L: FloatArray, S: FloatArray) -> float:
-        """The Frobenius norm of ``L S L^T``, which is 0 at a stationary F; for weights, of its diagonal."""
-
-    @abstractmethod
     def escape(self, S: FloatArray) -> None:
         """Drop negligible rows, and add directions that lower the objective."""
 
@@ -104,16 +99,13 @@ class Factor(DescentPoint):
             self.F = np.concatenate([F, NEW_ROW * (np.linalg.norm(F) or 1.0) * np.eye(self.T.shape[1])])
         else:
             self.F = F
-            self.escape(self.smoothed(F, INITIAL_WIDTH, None)[2])
+            self.escape(self.smoothed(F, 1.0, None)[2])
 
     def components(self, F: FloatArray) -> FloatArray:
         return times(F, self.map)
 
     def gradient(self, L: FloatArray, S: FloatArray) -> FloatArray:
         return 2.0 * times(L @ S, self.map.T)
-
-    def residual(self, L: FloatArray, S: FloatArray) -> float:
-        return float(np.linalg.norm(L @ S @ L.T))
 
     def escape(self, S: FloatArray) -> None:
         if self.problem.total.barrier:
@@ -135,7 +127,7 @@ class Factor(DescentPoint):
         before = self.T, self.F
         self.T, self.F = self.T @ R.T, np.eye(len(R))
         self.__dict__.pop("map", None)
-        if not math.isfinite(self.smoothed(self.F, INITIAL_WIDTH, None)[0]):  # by rounding of extreme numbers
+        if not math.isfinite(self.smoothed(self.F, 1.0, None)[0]):  # by rounding of extreme numbers
             self.T, self.F = before
             self.__dict__.pop("map", None)
 
@@ -153,9 +145,6 @@ class Weights(DescentPoint):
 
     def gradient(self, L: FloatArray, S: FloatArray) -> FloatArray:
         return np.asarray(2.0 * np.einsum("ij,ij->i", L @ S, self.map))
-
-    def residual(self, L: FloatArray, S: FloatArray) -> float:
-        return float(np.linalg.norm(np.einsum("ij,ij->i", L @ S, L)))
 
     def escape(self, S: FloatArray) -> None:
         S = np.einsum("ij,ij->i", self.map @ S, self.map)
@@ -179,13 +168,11 @@ class DescentOptions:
     large_factor: int = 50_000
     gap_share: float = 0.5  # without kinks the first level ends at this share of the tolerance, each later at a tenth
     check_ratio: float = 1.25  # growth of the iterations from one check of the gap to the next
-    multiples: tuple[float, float] = (-0.05, 0.05)  # of a point that are tried: logarithms
     patience: int = 4  # levels without a smaller gap before it stops
-    infeasible_patience: int = 40  # levels without a smaller violation before a feasible point is known
+    infeasible_patience: int = 40  # levels before a feasible point is known
     penalty_ratio: float = 10.0  # of the stiffness of penalties and the one before
     penalty_changes: int = 40
     slow_violation: float = 0.25  # share of a violation: a level that leaves more makes penalties stiffer
-    slope_share: float = 0.1  # of the gap asked for: a level that ends at a larger slope makes penalties softer
     room_share: float = 1e-3  # of the tolerance: room of hard constraints, in their units
     min_room: float = 1e-9
 
@@ -216,7 +203,7 @@ def steps(
     center = None if multipliers is None else problem.read_dual(multipliers)
     width, close = options.first_width if has_kinks else options.smooth_width, options.gap_share * tol
     iterations = options.iterations if has_kinks or _sole_regularizer(problem) else options.smooth_iterations
-    progress, smallest_violation = Progress(), math.inf
+    progress = Progress()
     if _sole_regularizer(problem):
         point.total = penalty.total.in_single_precision(tol)
     # Without kinks nothing is hard, every point is feasible, and levels take twice as long each time.
@@ -237,13 +224,8 @@ def steps(
             return
         point.total = penalty.total
         progress.record(step.objective - step.lower_bound if math.isfinite(step.objective) else math.inf)
-        violation = step.certificate.primal_residual if step.certificate is not None else math.inf
-        if math.isinf(progress.smallest_gap) and violation < 0.9 * smallest_violation:
-            progress.idle_rounds = 0
-        smallest_violation = violation if progress.idle_rounds == 0 else smallest_violation
         took_all = n_evaluations >= options.iterations
-        slope = 0.0 if took_all else point.residual(point.components(point.F), S)
-        if penalty.adapt(a, center, width, slope, tol * abs(step.lower_bound)):
+        if penalty.is_stiffer_after(a, center, width):
             point.total, progress.idle_rounds = penalty.total, 0
         center = a
         if not has_kinks:
@@ -264,7 +246,7 @@ class Penalty:
     stiffness: float = 1.0  # relative to the size of the objective
     violation: float = math.inf  # the largest one that the last level left; see `_violation`
     changes_left: int = OPTIONS.penalty_changes
-    total: BoundTerms = field(init=False)
+    total: BoundTerms = field(init=False)  # the sum with these penalties
 
     def __post_init__(self) -> None:
         self.total = self.problem.total.stiffened(self.stiffness * self.problem.descent_start[2], self.room)
@@ -274,27 +256,14 @@ class Penalty:
         room = min(ROOM, max(OPTIONS.min_room, OPTIONS.room_share * tol))
         return cls(problem, ROOM_SINGLE if problem.X.dtype == np.float32 else room)
 
-    def adapt(self, a: ByLoss, center: ByLoss | None, width: float, slope: float, gap: float) -> bool:
-        """Whether penalties are others after a level that ended at multipliers and a slope, for a gap asked for.
-
-        They grow stiffer if a level hardly reduced the violation, and softer if it could not descend to a small slope.
-        The room shrinks if it costs too much.
-        """
-        hard = [(loss, slopes) for loss, slopes in zip(self.total.losses, a, strict=True) if loss.hard]
-        small_gap, before = OPTIONS.slope_share * gap, self.violation
-        cost_of_room = sum(self.room * loss.unit * float(slopes.sum()) for loss, slopes in hard)
-        is_dear = 2.0 * small_gap < cost_of_room and OPTIONS.min_room < self.room <= ROOM
-        if is_dear:
-            self.room = max(OPTIONS.min_room, self.room * small_gap / cost_of_room)
-        self.violation = _violation(self.total, a, center, width)
-        cannot_descend, is_slow = slope > small_gap, OPTIONS.slow_violation * before < self.violation
-        changes = self.changes_left > 0 and ((cannot_descend and self.violation >= 0.0) or is_slow)
-        if changes:
-            self.stiffness *= 1.0 / OPTIONS.penalty_ratio if cannot_descend else OPTIONS.penalty_ratio
-            self.changes_left -= 1
-        if changes or is_dear:
-            self.__post_init__()
-        return changes or is_dear
+    def is_stiffer_after(self, a: ByLoss, center: ByLoss | None, width: float) -> bool:
+        """Make penalties stiffer, and return True, if a level that ended at a hardly reduced the violation."""
+        before, self.violation = self.violation, _violation(self.total, a, center, width)
+        if not self.changes_left or self.violation <= OPTIONS.slow_violation * before:
+            return False
+        self.stiffness, self.changes_left = OPTIONS.penalty_ratio * self.stiffness, self.changes_left - 1
+        self.__post_init__()
+        return True
 
 
 def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float) -> float:
@@ -367,20 +336,14 @@ def _sole_regularizer(problem: MetricProblem) -> Regularizer | None:
 
 
 def _certified(point: DescentPoint, a: ByLoss, width: float) -> Step:
-    """A step at the better one of a point and the one that belongs to the multipliers, at its best multiple."""
+    """A step at the better one of a point and the one that belongs to the multipliers."""
     problem, total, L = point.problem, point.total, point.components(point.F)
     dual = problem.state_dual(a)
     if not (np.isfinite(dual).all() and np.isfinite(L).all()):
         raise OverflowError("multipliers or components are too large for floats")
     if not problem.total.kinked:  # the point is stationary
         return replace(Step.certified(problem, problem.normalized(L), dual), step_size=width)
-    minimizer, value = problem.dual.minimizer(a), total.value(L)[0]
-    if minimizer is not None and total.value(minimizer)[0] < value:
-        L, value = minimizer, total.value(minimizer)[0]
-    D = total.distances(L)
-    log_scale, best = best_log_scale(
-        lambda log: total.value(math.exp(log) * L, math.exp(2.0 * log) * D)[0], OPTIONS.multiples, 1e-10
-    )
-    if best < min(value, LARGEST_VALUE):
-        L = math.exp(log_scale) * L
+    minimizer = problem.dual.minimizer(a)
+    if minimizer is not None and total.value(minimizer)[0] < total.value(L)[0]:
+        L = minimizer
     return replace(Step.certified(problem, L, dual), step_size=width)

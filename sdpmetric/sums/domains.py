@@ -14,7 +14,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
@@ -42,8 +41,7 @@ class Domain:
     Attributes
     ----------
     basis : (k, d) array
-        B: the identity for all metrics or those of features' weights, or vectors b_j of the combinations
-        ``sum_j w_j b_j b_j^T``.
+        B: the identity, or, if N is diagonal, vectors b_j of the combinations ``sum_j w_j b_j b_j^T``.
     diagonal : bool
         Whether N is diagonal with entries >= 0; else it is PSD.
     kind : str
@@ -72,40 +70,35 @@ class Domain:
         """The entries of a (k, k) matrix that products with N depend on, 0 elsewhere."""
         return np.diag(np.diag(A)) if self.diagonal else A
 
-    @property
-    def is_full_cone(self) -> bool:
-        return not self.diagonal
-
     @cached
     def has_identity_basis(self) -> bool:
         k, d = self.basis.shape
         return k == d and psd.is_diagonal(self.basis) and bool((self.basis.diagonal() == 1.0).all())
 
-    @property
-    def is_orthonormal(self) -> bool:
-        """Whether the rows of B are orthonormal, so norms of M and N are the same."""
-        return self.has_identity_basis
-
     def member_beside(self, components: FloatArray) -> tuple[FloatArray, FloatArray | None] | None:
         """Return a factor of a near metric that is exactly in the domain, and its error; None if the given one is."""
-        if self.is_full_cone:
+        if not self.diagonal:
             return None
         if self.has_identity_basis:
             if (np.count_nonzero(components, axis=1) <= 1).all():
                 return None
             return np.diag(np.sqrt(np.diag(components.T @ components))), None
-        if self._consists_of_basis(components):
-            return None
-        roots = np.sqrt(self._weights_of(components))[:, None]
-        return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
-
-    def _consists_of_basis(self, components: FloatArray) -> bool:
-        """Whether each row of a factor is exactly a multiple of a vector of the basis."""
         rows = components[components.any(axis=1)]
-        lengths = np.maximum(np.linalg.norm(self.basis, axis=1), SMALLEST_DIVISOR)
-        vectors = self.basis[np.argmax(np.abs(rows @ (self.basis / lengths[:, None]).T), axis=1)]
-        (R, _), (B, _), k, pivot = exact.whole(rows), exact.whole(vectors), np.arange(len(rows)), np.abs(rows).argmax(1)
-        return bool(np.all(R * B[k, pivot][:, None] == B * R[k, pivot][:, None]))
+        squares = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), SMALLEST_DIVISOR)
+        products = rows @ self.basis.T
+        vectors = np.argmax(products * products / squares, axis=1)  # with the direction nearest to that of each row
+        scale = products[np.arange(len(rows)), vectors] / squares[vectors]
+        (R, _), (B, _), k = exact.whole(rows), exact.whole(self.basis[vectors]), np.arange(len(rows))
+        pivot = np.abs(rows).argmax(axis=1)
+        if np.all(R * B[k, pivot][:, None] == B * R[k, pivot][:, None]):
+            return None
+        errors = np.linalg.norm(rows - scale[:, None] * self.basis[vectors], axis=1)
+        if (errors <= MEMBERSHIP_TOLERANCE * np.linalg.norm(rows, axis=1)).all():
+            weights = np.bincount(vectors, scale * scale, len(self.basis)).astype(np.float64)
+        else:
+            weights = self.combination(components.T @ components)
+        roots = np.sqrt(weights)[:, None]
+        return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
 
     def combination(self, M: FloatArray) -> FloatArray:
         """The weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""
@@ -116,17 +109,6 @@ class Domain:
         lengths = np.maximum(np.linalg.norm(products, axis=1), SMALLEST_DIVISOR)
         weights, _ = nnls((products / lengths[:, None]).T, (M / size).ravel(), maxiter=30 * len(products))
         return np.asarray(size * weights / lengths)
-
-    def _weights_of(self, components: FloatArray) -> FloatArray:
-        """See `combination`; if the rows of a factor are multiples of vectors of the basis, use these."""
-        B, rows = self.basis, components[components.any(axis=1)]
-        squares, products = np.maximum(np.einsum("ij,ij->i", B, B), SMALLEST_DIVISOR), rows @ B.T
-        vectors = np.argmax(products * products / squares, axis=1)
-        scale = products[np.arange(len(rows)), vectors] / squares[vectors]
-        errors = np.linalg.norm(rows - scale[:, None] * B[vectors], axis=1)
-        if not (errors <= MEMBERSHIP_TOLERANCE * np.linalg.norm(rows, axis=1)).all():
-            return self.combination(components.T @ components)
-        return np.bincount(vectors, scale * scale, len(B)).astype(np.float64)
 
     def check(self, components: FloatArray) -> float:
         """Return the relative distance of a metric from the cone; raise an error if it is clearly outside."""
@@ -172,8 +154,8 @@ class Slack:
 
         Where terms look at the metric itself there are k of them; else directions without variation are left out.
         """
-        Y = self.points
-        if self.domain.diagonal or self.total.depends_on_matrix:
+        Y, total = self.points, self.total
+        if self.domain.diagonal or total.ridge or total.regularizers or total.depends_on_entries:
             size = np.sqrt(np.mean(Y * Y, axis=0))
             size[size == 0.0] = 1.0
             return np.diag(1.0 / size), np.diag(size)
@@ -220,26 +202,14 @@ class Slack:
 
     @cached
     def descent_coordinates(self) -> FloatArray:
-        """Coordinates (k, p) for solvers: linear costs are whitened, other directions have unit variance.
-
-        Where a metric is to be near another one, small directions are not stretched beyond what that allows.
-        """
+        """Coordinates (k, p) for solvers: linear costs are whitened, other directions have unit variance."""
         regularizers = self.total.regularizers
         linear = next((term for term in regularizers if term.linear_cost_root is not None), None)
         costs = self.total.pair_weights([np.zeros(loss.size) for loss in self.total.losses])
         whitened, null = self.coordinates(costs, linear)
         if self.domain.diagonal:
             return np.diag(np.sum(np.abs(whitened), axis=1) + np.sum(np.abs(null), axis=1))
-        T = np.concatenate([whitened, null], axis=1)
-        attraction = sum(term.attraction for term in regularizers)
-        if not attraction or T.shape[0] != T.shape[1]:
-            return T
-        try:
-            inverse = np.linalg.inv(T)
-            root = np.linalg.cholesky(inverse.T @ inverse + attraction * np.eye(len(T)))
-        except np.linalg.LinAlgError:
-            return T
-        return np.asarray(scipy.linalg.solve_triangular(root, np.eye(len(T)), lower=True).T)
+        return np.concatenate([whitened, null], axis=1)
 
     # -- forms --------------------------------------------------------------------------------------------------
 
@@ -300,8 +270,6 @@ class Slack:
 
     def relative_eigenvalues(self, base: FloatArray, A: FloatArray) -> FloatArray:
         """Eigenvalues of a matrix relative to a base that is nearly the identity."""
-        if self.domain.diagonal:
-            return np.diag(A) / np.maximum(np.diag(base), SMALLEST_DIVISOR)
         try:
             root = np.linalg.inv(np.linalg.cholesky(base))
         except np.linalg.LinAlgError:

@@ -42,7 +42,7 @@ def resolution(X: NDArray[np.floating], total: BoundTerms, domain: Domain) -> fl
     of a pulled pair.
     """
     is_free = total.upper_bound(X, np.zeros((0, X.shape[1]))) <= 0.0
-    if not is_free and domain.is_full_cone:
+    if not is_free and not domain.diagonal:
         is_free = _free_at_target(X, total) if total.regularizers else _free_in_null_directions(X, total)
     return RESOLUTION * smallest_cost(total) if is_free else 0.0
 
@@ -265,7 +265,7 @@ def _irreducible(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
 
 def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
     """Return those of given constraints that are proven to contradict each other; None if nothing is proven."""
-    candidate = _of_least_violations if not dual.slack.domain.diagonal else _of_linear_program
+    candidate = _of_least_violations if not dual.slack.domain.diagonal else of_linear_program
     a = candidate(dual, rows)
     proven = None if a is None else contradiction(dual, a)
     return None if proven is None else used(dual, proven)
@@ -297,7 +297,7 @@ def _of_least_violations(dual: FenchelDual, rows: NDArray[np.intp]) -> ByLoss:
     return violations(minimum.x.reshape(F.shape))
 
 
-def _of_linear_program(dual: FenchelDual, rows: NDArray[np.intp]) -> ByLoss | None:
+def of_linear_program(dual: FenchelDual, rows: NDArray[np.intp]) -> ByLoss | None:
     """Return a with ``T^T a >= 0`` and the largest excess at the zero metric, weighted by a, of weights of features."""
     total = dual.total
     T = dual.slack.table(rows, np.arange(len(dual.slack.domain.basis)))

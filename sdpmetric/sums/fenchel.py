@@ -29,13 +29,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray
 from sdpmetric.engine.lazy import cached
 from sdpmetric.sums.bound_terms import BoundTerms
 from sdpmetric.sums.domains import ByLoss, Slack
 from sdpmetric.sums.segment import MAX_TRIES, ConeMinimum, Segment, WeightMinimum, best_multiple
 from sdpmetric.sums.terms.base import InnerMinimum, Regularizer
 
+# Why a bound is weaker than it might be.
+WEAK_COORDINATES = (
+    "directions of no cost up to rounding could not be proven to have none, and count as ones of very little"
+)
+NO_COST = "no multipliers are known at which every direction costs something, and from which these can be mended"
 # Differences below this in directions of no cost count as 0, for data of unit variance.
 NULL_TOLERANCE = 1e-9
 
@@ -62,7 +67,6 @@ class Proven:
     null_dimension: int = 0  # of the directions of no cost
     weakness: str | None = None  # why the bound is weaker than it might be
     slopes: ByLoss = field(default_factory=list)  # (d, d): of the regularizers that are bounded by one
-    coordinates: FloatArray | None = None  # (k, p): coordinates of the domain that prove the slack matrix PSD
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +78,11 @@ class FenchelDual:
 
     @cached
     def minimized(self) -> Regularizer | None:
-        """The regularizer over which the minimum is taken in closed form, a superlinear one if there is one."""
-        if not self.slack.domain.is_orthonormal:
+        """The regularizer over which the minimum is taken in closed form, a superlinear one if there is one.
+
+        There is none without regularizers, and none over rank-one metrics that are not orthonormal.
+        """
+        if not self.slack.domain.has_identity_basis:
             return None
         return next(iter(sorted(self.total.regularizers, key=lambda term: not term.superlinear)), None)
 
@@ -127,19 +134,17 @@ class FenchelDual:
         return Segment(self.slack, start, direction, self.bounded_by_slopes, slopes or [], is_fixed)
 
     def _with_raised_slope(self, a: ByLoss, slopes: ByLoss) -> Segment | None:
-        """Given multipliers, and the first slope plus the multiple of the identity that makes S PSD.
+        """Given multipliers, and the first slope plus the multiple of the identity that lifts all slacks ``b^T S b``.
 
         Return None if numbers are too large for that.
         """
         B, d = self.slack.domain.basis, self.slack.d
-        S = B @ (self.total.slack_matrix(a) + sum(slopes, np.zeros((d, d)))) @ B.T
-        lengths, size = np.maximum(np.einsum("ij,ij->i", B, B), 1e-100), _largest(S)
+        S = self.total.slack_matrix(a) + sum(slopes, np.zeros((d, d)))
+        slacks, lengths = np.einsum("ij,ij->i", B @ S, B), np.maximum(np.einsum("ij,ij->i", B, B), SMALLEST_DIVISOR)
+        size = float(np.abs(slacks / lengths).max())
         if not math.isfinite(size):
             return None
-        values = self.slack.relative_eigenvalues(np.diag(lengths), S)
-        shift = max(0.0, -float(values.min(initial=0.0))) + OPTIONS.slope_margin * size / float(
-            lengths.max(initial=1.0)
-        )
+        shift = max(0.0, -float((slacks / lengths).min())) + OPTIONS.slope_margin * size
         return self._segment(a, a, [slopes[0] + shift * np.eye(d), *slopes[1:]], is_fixed=True)
 
     def _anchor(self, a: ByLoss) -> ByLoss:
@@ -190,34 +195,32 @@ class FenchelDual:
         return Proven(-math.inf, segment.start, math.inf)
 
     def _bound_in_cone(self, segment: Segment) -> Proven:
-        """Without directions of no cost if these are proven to have none, else with them; or the anchor alone.
+        """The bound over all metrics without a regularizer, for which S(t) must be PSD; see the head of this file.
 
-        At the anchor the slack matrix may be a sum of squares, which needs no coordinates.
+        Coordinates of the directions that cost something at the anchor are tried first. If they are not proven to
+        decide, the anchor alone may prove more than coordinates of the smallest costs.
         """
-        total, start = self.total, segment.start
-        weights, errors = total.pair_weights(start), total.weight_errors(start)
+        weights, ridge = self.total.pair_weights(segment.start), self.total.ridge * np.eye(self.slack.d)
         whitened, null = self.slack.coordinates(weights, None)
         proven = self._bound_in_coordinates(segment, whitened, null, NULL_TOLERANCE)
-        if proven.value > -math.inf:
-            return proven
-        fixed = segment.matrices if segment.has_fixed_slopes else []
-        matrix = sum(fixed, total.ridge * np.eye(self.slack.d))
-        weak = self._bound_in_coordinates(segment, *self.slack.coordinates_of_smallest_costs(weights, matrix), 0.0)
-        if not fixed and not total.entry_matrix(start).any() and (weights >= (0.0 if errors is None else errors)).all():
-            weak = max(weak, Proven(segment.bound(start, 0.0, 0.0), start, 1.0), key=lambda bound: bound.value)
-        weakness = (
-            "directions of no cost up to rounding could not be proven to have none, and count as ones of very little"
-            if whitened.shape[1]
-            else "no multipliers are known at which every direction costs something, and from which these can be mended"
-        )
-        return replace(weak, null_dimension=null.shape[1], weakness=weakness)
+        if proven.value == -math.inf:
+            smallest = self.slack.coordinates_of_smallest_costs(weights, ridge)
+            weak = (self._bound_of_squares(segment), self._bound_in_coordinates(segment, *smallest, 0.0))
+            weakness = WEAK_COORDINATES if whitened.shape[1] else NO_COST
+            proven = replace(max(weak, key=lambda bound: bound.value), weakness=weakness)
+        return replace(proven, null_dimension=null.shape[1])
 
     def _bound_in_coordinates(self, segment: Segment, V: FloatArray, null: FloatArray, tolerance: float) -> Proven:
         """Return the bound that the segment proves in given coordinates, without directions of no cost."""
         segment = self._freeze_along(segment, null, tolerance) if null.shape[1] else segment
-        proven = self._bound_at_best_multiple(segment, ConeMinimum(segment, V))
-        coordinates = V if proven.value > -math.inf else None
-        return replace(proven, null_dimension=null.shape[1], coordinates=coordinates)
+        return self._bound_at_best_multiple(segment, ConeMinimum(segment, V))
+
+    def _bound_of_squares(self, segment: Segment) -> Proven:
+        """Return the bound at the anchor alone, whose slack matrix may be a sum of squares, PSD in any coordinates."""
+        start, total = segment.start, self.total
+        weights, errors = total.pair_weights(start), total.weight_errors(start)
+        is_sum = not total.entry_matrix(start).any() and (weights >= (0.0 if errors is None else errors)).all()
+        return Proven(segment.bound(start, 0.0, 0.0) if is_sum else -math.inf, start, 1.0)
 
     def _freeze_along(self, segment: Segment, null: FloatArray, tolerance: float) -> Segment:
         """Return the segment that keeps multipliers of pairs differing along a direction of no cost at their anchor.

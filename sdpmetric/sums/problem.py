@@ -45,12 +45,8 @@ WIDTHS = (1e-9, 1e-4, 1e-2, 1.0)
 MANY_TRIPLETS = 50_000
 # Coordinates of solvers are scaled until the mean distance under the identity is at least the square of this.
 SMALLEST_MEAN_DISTANCE = 0.3
-# Descent in a factor leaves the neighborhood of 0 slowly, so it starts from at least this multiple of a root of M0.
-SMALLEST_MULTIPLE = 0.1
 # Multiples of M0 are starts if the mean distance under M0 is below this; else the features have other units than M0.
 LARGEST_MEAN_DISTANCE = 100.0
-# Directions are at most this many times as long as under M0, if the mean distance there is above 1 / 100, too.
-LARGEST_TARGET_RATIO = 10.0
 # Sums beyond this, or below its inverse, set no scale.
 LARGEST_SCALE = 1e250
 
@@ -200,7 +196,7 @@ class MetricProblem(PrintedProblem):
     def describe(self) -> str:
         """Say in one sentence what is minimized, over how much data."""
         summands = [("" if t.weight == 1.0 else f"{t.weight:g} ") + t.describe() for t in self.terms]
-        domain = "" if self.domain.is_full_cone else f"; over {self.domain.kind}"
+        domain = f"; over {self.domain.kind}" if self.domain.diagonal else ""
         total = f"{' + '.join(summands)}: {self.X.shape[0]:,} examples, {self.X.shape[1]} features{domain}"
         return f"{self.title}: {total}" if self.title else total
 
@@ -221,15 +217,14 @@ class MetricProblem(PrintedProblem):
         bounds how far off it is, and the certificate of all metrics accounts for that.
         """
         (n, d), total = self.X.shape, self.total
-        is_free = self.domain.is_full_cone and self.domain.has_identity_basis
-        if n >= d or not is_free or total.depends_on_entries or len(total.regularizers) > 1:
+        if n >= d or self.domain.diagonal or total.depends_on_entries or len(total.regularizers) > 1:
             return None
         multiple, axes = 0.0, np.zeros(0, dtype=np.intp)
         for term in total.regularizers:
             if (outside := term.outside) is None:
                 return None
             multiple, axes = outside
-        if total.depends_on_matrix:
+        if total.ridge or total.regularizers:
             span = Span.of(self.X, self.centered, axes, multiple)
             inverse = span.basis
         else:  # in units of the data
@@ -244,8 +239,7 @@ class MetricProblem(PrintedProblem):
         for term in self.terms:
             for regularizer in term.regularizers:
                 target = span.multiple * np.eye(r)
-                if regularizer.zero is not None:
-                    target[first:, first:] = regularizer.zero[np.ix_(axes, axes)]
+                target[first:, first:] = regularizer.zero[np.ix_(axes, axes)]
                 term = regularizer.toward(target)
             terms.append(term)
         new = copy.copy(self)
@@ -260,14 +254,15 @@ class MetricProblem(PrintedProblem):
     def start(self) -> FloatArray:
         """See `Problem.start`: M0 of a Frobenius or log det term, else the identity or all directions of the domain."""
         starts = [start for term in self.total.regularizers if (start := term.start) is not None]
-        if self.total.barrier and starts and self.domain.is_full_cone:
+        if self.total.barrier and starts and not self.domain.diagonal:
             return starts[0]
         root = None if self.domain.diagonal or self.total.barrier else self._target_root
         if root is not None:
-            return root.T @ self.domain.basis
+            return root.T
         if self.domain.has_identity_basis:
             return super().start
-        spread = mean_squared_distance(self.centered @ self.domain.basis.T)
+        triangle = np.asarray(np.linalg.qr(self.domain.basis, mode="r"))  # a factor of the same metric with fewer rows
+        spread = mean_squared_distance(self.centered @ triangle.T)
         return self.domain.basis / math.sqrt(spread if spread > 0.0 else 1.0)
 
     @allow_underflow
@@ -279,7 +274,7 @@ class MetricProblem(PrintedProblem):
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
         """See `Problem.check_point`; a metric outside the domain raises an error."""
         L, residual = super().check_point(components, metric)
-        return L, residual if self.domain.is_full_cone else max(residual, self.domain.check(L))
+        return L, max(residual, self.domain.check(L)) if self.domain.diagonal else residual
 
     def easier(self) -> str:
         """See `Problem.easier`: the same with a minimum, or with losses without kinks, near a given metric."""
@@ -304,7 +299,7 @@ class MetricProblem(PrintedProblem):
         """Advise LMNNProblem, which lists no triplets, if the labels of this sum make many."""
         pulls = [term for term in self.terms if isinstance(term, Pull)]
         pushes = [term for term in self.terms if isinstance(term, TripletHinge) and term.targets is not None]
-        if not self.domain.is_full_cone or len(pulls) != 1 or len(pushes) != 1 or pushes[0].size <= MANY_TRIPLETS:
+        if self.domain.diagonal or len(pulls) != 1 or len(pushes) != 1 or pushes[0].size <= MANY_TRIPLETS:
             return ""
         traces = [term for term in self.terms if isinstance(term, Trace)]
         (pull,), (push,) = pulls, pushes
@@ -328,9 +323,7 @@ class MetricProblem(PrintedProblem):
         In coordinates that whiten the costs, f is the objective of the best multiple of the identity, V the
         differences of n pairs, and ``T T^T = (I / f + V^T V / n)^(-1)``: a direction is as long as an objective of f
         or a mean distance of 1 allows, whatever the units of the features. Near a definite M0, as of a term
-        Frobenius(to=M0), it is instead at most `LARGEST_TARGET_RATIO` times as long as under M0. If M0, or, with mean
-        distances below `LARGEST_MEAN_DISTANCE`, a multiple of it has a smaller sum, then ``T T^T = M0``, which
-        conditions the term well.
+        Frobenius(to=M0), with a moderate mean distance, ``T T^T = M0`` conditions the term well.
         """
         root = None if self.domain.diagonal or self.total.barrier else self._target_root
         if root is not None and 1.0 < LARGEST_MEAN_DISTANCE * self._mean_distance(root) < LARGEST_MEAN_DISTANCE**2:
@@ -344,13 +337,6 @@ class MetricProblem(PrintedProblem):
             scaled_multiple, scaled_objective = self._best_multiple(scaled)
             if scaled_objective < LARGEST_SCALE:  # else distances of about 1 are not those that the losses are about
                 T, multiple, objective = scaled, scaled_multiple, scaled_objective
-        if root is not None:
-            target_multiple, target_objective = 1.0, self._objective_by_log_scale(root)(0.0)
-            if target_objective > objective and self._mean_distance(root) < LARGEST_MEAN_DISTANCE:
-                target_multiple, target_objective = self._best_multiple(root)
-            if target_objective <= objective:
-                size = target_objective if target_objective > 1.0 / LARGEST_SCALE else 1.0
-                return root, max(target_multiple, SMALLEST_MULTIPLE), size
         mean_distance, smallest = self._mean_distance(T), 0.0
         if not self.total.barrier and mean_distance > 0.0:  # the zero metric may be the best
             smallest = SMALLEST_MEAN_DISTANCE / math.sqrt(mean_distance)
@@ -389,7 +375,7 @@ class MetricProblem(PrintedProblem):
         """Return a root R of the first regularizer's target ``M0 = R R^T``, (k, k), or None unless M0 is definite."""
         zeros = [term.zero for term in self.total.regularizers if term.zero.any()]
         try:
-            return np.asarray(np.linalg.cholesky(self.domain.restricted(zeros[0]))) if zeros else None
+            return np.asarray(np.linalg.cholesky(zeros[0])) if zeros else None
         except np.linalg.LinAlgError:
             return None
 
@@ -399,15 +385,9 @@ class MetricProblem(PrintedProblem):
         if not (len(first) and 0.0 < objective < LARGEST_SCALE):
             return None
         H = adjoint(self.dual.slack.points @ T, first, second, np.full(len(first), 1.0 / len(first)))
-        target = None if self.total.barrier else self._target_root
-        if target is not None and 1.0 < LARGEST_MEAN_DISTANCE * self._mean_distance(target) < LARGEST_MEAN_DISTANCE**2:
-            relative = scipy.linalg.solve_triangular(target, T, lower=True) / LARGEST_TARGET_RATIO
-            H = H + relative.T @ relative
-        else:
-            is_whitened = self.total.ridge or self.total.costs[1].any() or self.total.barrier
-            weight = 0.0 if is_whitened else sum(term.quadratic_weight for term in self.terms)
-            cost = min(weight, 1.0) or 1.0  # of a metric of unit size, the unit of f
-            H = H + np.eye(len(H)) / (objective / cost)
+        is_whitened = self.total.ridge or self.total.costs[1].any() or self.total.barrier
+        weight = 0.0 if is_whitened else sum(term.weight for term in self.total.regularizers if term.superlinear)
+        H = H + np.eye(len(H)) / (objective / (min(weight, 1.0) or 1.0))  # the cost of a metric of the unit size of f
         size = np.sqrt(np.diag(H))
         try:
             root = np.linalg.cholesky(H / np.outer(size, size)) * size[:, None]
@@ -532,9 +512,7 @@ class MetricProblem(PrintedProblem):
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
         """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
         if (span := self.in_span) is not None:
-            proven = span.problem.prove(span.coordinates(components), dual)
-            T = proven.coordinates
-            return proven if T is None else replace(proven, coordinates=span.basis @ T)
+            return span.problem.prove(span.coordinates(components), dual)
         if dual is not None:
             candidates = iter([self.read_dual(dual)])
         else:

@@ -218,8 +218,7 @@ class ConeMinimum(InnerMinimum):
         for a in multipliers:
             errors = total.weight_errors(a)
             weights += np.abs(total.pair_weights(a)) + (0.0 if errors is None else errors)
-        matrices = [*map(total.entry_matrix, multipliers), *segment.slopes(t)]
-        has_matrix = total.ridge > 0.0 or any(matrix.any() for matrix in matrices)
+        has_matrix = total.ridge > 0.0 or any(total.entry_matrix(a).any() for a in multipliers)
         return segment.slack.is_decided_by(self.n_coordinates, weights, has_matrix)
 
 

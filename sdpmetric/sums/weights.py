@@ -1,11 +1,9 @@
-"""Sums of scalar losses over nonnegative weights: smooth losses by L-BFGS-B, piecewise linear losses by HiGHS.
+"""Sums of piecewise linear losses over nonnegative weights, by HiGHS.
 
-Over ``M = sum_j w_j b_j b_j^T`` a sum is ``<c, w> + sum_i l_i(o_i + (T w)_i) + sum_j (h w_j^2 / 2 - g log w_j)`` with a
-table T of what each weight adds to the argument of each loss. Slopes a of the losses are multipliers; their slack
-``c + T^T a`` says what each weight costs. See ``docs/terms.md``.
-
-Piecewise linear losses have slopes in an interval ``low <= a <= high`` and are a linear program. Its dual is to
-maximize ``<o, a>`` subject to ``c + T^T a >= 0``. The multipliers of these constraints are the weights.
+Over ``M = sum_j w_j b_j b_j^T`` a sum is ``<c, w> + sum_i l_i(o_i + (T w)_i)`` with a table T of what each weight adds
+to the argument of each loss. Slopes a of the losses are multipliers; their slack ``c + T^T a`` says what each weight
+costs. Slopes are in an interval ``low <= a <= high``, so the sum is a linear program. Its dual is to maximize ``<o,
+a>`` subject to ``c + T^T a >= 0``. The multipliers of these constraints are the weights. See ``docs/terms.md``.
 """
 
 from __future__ import annotations
@@ -13,77 +11,43 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, OptimizeResult, linprog
+from scipy.optimize import OptimizeResult, linprog
 
 from sdpmetric.arrays import SMALLEST_DIVISOR, BoolArray, FloatArray
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.threads import BudgetSpent, check_deadline
-from sdpmetric.linalg.distances import PAIRS_AT_ONCE
-from sdpmetric.linalg.search import GAP_SHARE, Progress, lbfgs
+from sdpmetric.linalg.search import GAP_SHARE
+from sdpmetric.sums import feasibility
 from sdpmetric.sums.bound_terms import BoundTerms, MarginSum, concatenated
 from sdpmetric.sums.problem import MetricProblem
 from sdpmetric.sums.terms.margins import MarginLoss
 
 
-@dataclass(frozen=True)
-class WeightsOptions:
-    """Knobs of what the solvers over weights share, and of "lbfgs"."""
-
-    max_table: int = 1 << 26  # entries of a table: 512 MiB
-    max_products: int = 1 << 24  # entries of rank-one matrices, for losses that look at these
-    satisfied: float = 1e-6  # of the mean offset: an excess that far below 0 costs nothing in spite of rounding
-    vanished: float = -40.0  # excess that makes a loss without an end cost next to nothing
-    max_multiple: float = 1e12  # of the weights, that is tried for that
-    negligible: tuple[float, ...] = (1e-2, 1e-4, 1e-6)  # shares of the largest weight: smaller weights become 0
-    negligible_gap: float = 0.1  # of the gap asked for: what that may cost
-    first_iterations: int = 20  # of L-BFGS-B; each call has twice as many as the one before
-    max_iterations: int = 3200  # of a call
-    patience: int = 3  # calls without a smaller gap before the solver stops
-    min_share: float = 1e-10  # share of its unit that a weight keeps in sums with LogDet
-
-
-OPTIONS = WeightsOptions()
-
-
 class WeightedSum(MarginSum):
-    """A sum in all its weights and multipliers: ``h`` and ``g`` of its regularizers, ``c`` its linear cost."""
+    """A sum in all its weights and multipliers."""
 
     def __init__(self, problem: MetricProblem, total: BoundTerms) -> None:
         super().__init__(total)
-        self.basis, k, self.slacks = problem.domain.basis, len(problem.domain.basis), problem.dual.slack
+        self.basis, self.slacks = problem.domain.basis, problem.dual.slack
         # (m,): losses that cost nothing without a positive excess, so they may be left out there; hard
         # constraints
         self.is_lazy = concatenated(_is_lazy(loss) for loss in self.losses) > 0.0
         self.is_hard = concatenated(np.full(loss.size, float(loss.hard)) for loss in self.losses) > 0.0
-        coefficients = [numbers for term in total.regularizers if (numbers := term.over_weights) is not None]
-        self.h, self.g, self.constant = (math.fsum(numbers[place] for numbers in coefficients) for place in (0, 2, 3))
-        self.c = sum((numbers[1] for numbers in coefficients), np.zeros(k))
         self.unit = float(np.abs(self.offset).mean()) if self.offset.any() else 1.0
         self.squared_lengths = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), SMALLEST_DIVISOR)
         self.fixed = np.where(self.low == self.high, self.low, 0.0)  # (m,): multipliers of linear losses, else 0
-        self.cost = self.slack(self.fixed)  # (k,): costs of weights, with linear losses and without any
-        self.linear_cost = self.slack(np.zeros_like(self.fixed))
+        self.cost = self.slack(self.fixed)  # (k,): of weights, with linear losses
 
     def slack(self, a: FloatArray) -> FloatArray:
         """``c + T^T a``, (k,)."""
-        B, by_loss = self.basis, self.total.split(a)
-        if not self.slacks.domain.has_identity_basis:
-            return np.asarray(np.einsum("ij,ij->i", B @ self.total.slack_matrix(by_loss), B))
-        weights = self.total.pair_weights(by_loss)
-        pairs = np.flatnonzero(weights)
-        slack = self.c + self.total.ridge + np.diag(self.total.entry_matrix(by_loss))
-        for first in range(0, len(pairs), PAIRS_AT_ONCE):
-            check_deadline()
-            chunk = pairs[first : first + PAIRS_AT_ONCE]
-            slack += weights[chunk] @ self.slacks.squared_products(self.total.pairs[chunk])
-        return np.asarray(slack)
+        B, S = self.basis, self.total.slack_matrix(self.total.split(a))
+        return np.array(np.diag(S) if self.slacks.domain.has_identity_basis else np.einsum("ij,ij->i", B @ S, B))
 
     def excess(self, w: FloatArray) -> FloatArray:
         """``o + T w``, (m,)."""
@@ -95,102 +59,24 @@ class WeightedSum(MarginSum):
 
     def value(self, w: FloatArray, u: FloatArray) -> float:
         """Return the sum at weights with given excess, infinity if a hard constraint is violated at all."""
-        if (u[self.is_hard] > 0.0).any() or (self.g and not (w > 0.0).all()):
+        if (u[self.is_hard] > 0.0).any():
             return math.inf
-        regularizers = 0.5 * self.h * float(w @ w) - (self.g * float(np.log(w).sum()) if self.g else 0.0)
         linear = float(self.cost @ w - self.fixed @ (u - self.offset))
         losses = [loss.value(excess) for loss, excess in zip(self.losses, self.total.split(u), strict=True)]
-        return math.inf if math.inf in losses else math.fsum([self.constant, linear, regularizers, *losses])
+        return math.inf if math.inf in losses else math.fsum([linear, *losses])
 
     def components(self, w: FloatArray, gap: float) -> FloatArray:
         """Return a factor of the metric; weights that hardly matter for a relative gap become 0."""
         value, largest = self.value(w, self.excess(w)), float(w.max(initial=0.0))
-        for share in () if self.g else OPTIONS.negligible:
+        for share in HIGHS.negligible:
             sparse = np.where(w > share * largest, w, 0.0)
-            if self.value(sparse, self.excess(sparse)) <= value + OPTIONS.negligible_gap * gap * abs(value):
+            if self.value(sparse, self.excess(sparse)) <= value + HIGHS.negligible_gap * gap * abs(value):
                 return self.factor(sparse)
         return self.factor(w)
-
-    def stretched(self, w: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return weights and their excess; if only losses cost and all fall along them, a multiple without loss."""
-        slopes = u - self.offset
-        if self.h or self.g or self.cost.any() or not (slopes < 0.0).all():
-            return w, u
-        satisfied = np.where(self.is_lazy, -OPTIONS.satisfied * self.unit, OPTIONS.vanished)
-        multiple = (1.0 + 1e-9) * max(1.0, float(((satisfied - self.offset) / slopes).max(initial=0.0)))
-        return (w, u) if multiple > OPTIONS.max_multiple else (multiple * w, self.offset + multiple * slopes)
 
 
 def _is_lazy(loss: MarginLoss) -> FloatArray:
     return np.asarray((loss.box[0] == 0.0) & (loss.scalar.slopes(np.zeros(loss.size), 1.0) == 0.0), dtype=np.float64)
-
-
-def takes_losses(problem: MetricProblem) -> bool:
-    """Return whether a sum over weights has scalar losses and regularizers that separate into the weights."""
-    domain, total = problem.domain, problem.total
-    scalar = all(not loss.has_infinite_slopes for loss in total.losses)
-    separable = domain.has_identity_basis and all(term.over_weights is not None for term in total.regularizers)
-    size = domain.basis.size * domain.basis.shape[1] if total.depends_on_entries else 0
-    return domain.diagonal and scalar and (separable or not total.regularizers) and size <= OPTIONS.max_products
-
-
-def takes(problem: MetricProblem) -> bool:
-    """Whether no loss has a kink, and the table is of moderate size."""
-    size = problem.total.n_multipliers * len(problem.domain.basis)
-    return takes_losses(problem) and not problem.total.kinked and size <= OPTIONS.max_table
-
-
-@solver(MetricProblem, "lbfgs", tol=1e-4, rank=1, takes=takes)
-def steps(problem: MetricProblem, budget: Budget, tol: float, *, init: FloatArray | None = None) -> Iterator[Step]:
-    """Solve a sum of smooth losses over weights of features, or of given directions, by L-BFGS-B."""
-    yield Step(problem.zero, objective=problem.objective(problem.zero))
-    total = WeightedSum(problem, problem.total)
-    k, options = len(total.basis), OPTIONS
-    T = problem.dual.slack.table(np.arange(len(total.offset)), np.arange(k))
-    rates = 1.0 / np.maximum(total.conjugate_curvatures, SMALLEST_DIVISOR)
-    curvature = total.h + np.where(total.low < total.high, rates, 0.0) @ (T * T)
-    if total.g:
-        curvature += (np.maximum(total.cost, 0.0) + np.abs(T).T @ rates * total.unit) ** 2 / total.g
-    units = 1.0 / np.sqrt(np.where((curvature > 0.0) & (curvature < np.inf), curvature, 1.0))
-    lowest = np.full(k, options.min_share if total.g else 0.0)
-    x = np.ones(k) if total.g else np.zeros(k)
-    if init is not None:
-        x = np.maximum(problem.domain.combination(init.T @ init) / units, lowest)
-
-    lowest_value, reached = math.inf, units * x
-
-    def slopes(u: FloatArray) -> FloatArray:
-        by_loss = zip(total.losses, total.total.split(u), strict=True)
-        return concatenated(loss.smoothed(excess, 0.0)[1] for loss, excess in by_loss)
-
-    def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal lowest_value, reached
-        budget.spend()
-        w = units * x
-        u = total.offset + T @ w
-        gradient = total.linear_cost + T.T @ slopes(u) + total.h * w
-        value = total.value(w, u)
-        if value < lowest_value:
-            lowest_value, reached = value, w
-        if total.g:
-            gradient -= total.g / np.maximum(w, SMALLEST_DIVISOR)
-        if not (math.isfinite(value) and np.isfinite(gradient).all()):
-            raise OverflowError("weights or slopes are too large for floats")
-        return value, units * gradient
-
-    bounds = Bounds(lowest, np.full(k, np.inf))
-    progress, iterations = Progress(), options.first_iterations
-    while progress.idle_rounds < options.patience:
-        try:
-            minimum, reason = lbfgs(evaluate, x, bounds=bounds, maxiter=iterations, maxfun=2 * iterations)
-        except (BudgetSpent, KeyboardInterrupt):
-            yield Step(total.factor(reached), objective=lowest_value)
-            raise
-        x, iterations = minimum.x, min(2 * iterations, options.max_iterations)
-        w, u = total.stretched(units * x, total.offset + T @ (units * x))
-        step = Step.certified(problem, total.components(w, GAP_SHARE * tol), slopes(u))
-        yield replace(step, stop=reason)
-        progress.record(relative_gap(step.objective, min(step.lower_bound, step.objective)))
 
 
 Index = NDArray[np.intp]
@@ -200,6 +86,10 @@ Index = NDArray[np.intp]
 class HighsOptions:
     """Knobs of the solver "highs"."""
 
+    max_table: int = 1 << 26  # entries of a table: 512 MiB
+    max_products: int = 1 << 24  # entries of rank-one matrices, for losses that look at these
+    negligible: tuple[float, ...] = (1e-2, 1e-4, 1e-6)  # shares of the largest weight: smaller weights become 0
+    negligible_gap: float = 0.1  # of the gap asked for: what that may cost
     full_table: int = 1 << 20  # entries of a table that is solved at once; else rows and columns come and go
     # Most rows per column that are mostly active: larger tables are solved at once, too. With a limit on time rows
     # and columns come and go, as an iteration of the interior point method takes a second there.
@@ -221,24 +111,19 @@ class HighsOptions:
 HIGHS = HighsOptions()
 
 
-def takes_linear(problem: MetricProblem) -> bool:
+def takes(problem: MetricProblem) -> bool:
     """Return whether the sum is a linear program over weights with a first table of moderate size."""
-    total = problem.total
-    if not takes_losses(problem) or total.regularizers:
+    domain, total = problem.domain, problem.total
+    if not domain.diagonal or total.regularizers or any(loss.has_infinite_slopes for loss in total.losses):
         return False
-    losses = total.losses
-    required = sum(loss.size for loss in losses if not loss.kinked)
-    linear = all(not loss.conjugates(np.clip(0.5 * loss.item_weights, *loss.box)).any() for loss in losses)
-    return linear and required * len(problem.domain.basis) <= OPTIONS.max_table
+    required = sum(loss.size for loss in total.losses if not loss.kinked)
+    linear = all(not loss.conjugates(np.clip(0.5 * loss.item_weights, *loss.box)).any() for loss in total.losses)
+    is_moderate = not total.depends_on_entries or domain.basis.size * domain.basis.shape[1] <= HIGHS.max_products
+    return linear and is_moderate and required * len(domain.basis) <= HIGHS.max_table
 
 
-def optimum(
-    program: WeightedSum, rows: Index, columns: Index, budget: Budget, feasibility: bool = False
-) -> tuple[FloatArray, FloatArray] | None:
-    """All weights and multipliers, by the dual linear program in some rows and columns; None if that has no optimum.
-
-    For feasibility only hard constraints count, with multipliers of at most 1.
-    """
+def optimum(program: WeightedSum, rows: Index, columns: Index, budget: Budget) -> tuple[FloatArray, FloatArray] | None:
+    """All weights and multipliers, by the dual linear program in some rows and columns; None if that has no optimum."""
     free = rows[program.low[rows] < program.high[rows]]
     if not len(free):  # the dual has one point, and the zero metric is optimal if that is feasible
         return None if (program.cost[columns] < 0.0).any() else (np.zeros(len(program.basis)), program.fixed.copy())
@@ -249,8 +134,6 @@ def optimum(
     T /= lengths
     low, high = program.low[free] / height, program.high[free] / height
     cost = program.cost[columns] / (lengths * program.unit * height)
-    if feasibility:
-        low, high, cost = 0.0 * low, np.where(program.is_hard[free], 1.0, 0.0), 0.0 * cost
     budget.spend()
     options = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), HIGHS.tolerance)
     is_timed, is_tall = math.isfinite(budget.max_time), len(free) > HIGHS.interior * len(columns)
@@ -273,8 +156,8 @@ def optimum(
     return w, a
 
 
-@solver(MetricProblem, "highs", tol=1e-4, rank=1, takes=takes_linear)
-def linear_steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
+@solver(MetricProblem, "highs", tol=1e-4, rank=1, takes=takes)
+def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve a linear program over weights of features, or of given directions, by HiGHS.
 
     Where its table is large, losses and weights are taken in as they are violated.
@@ -293,13 +176,12 @@ def linear_steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator
             rows, columns = all_indices
             continue
         if solved is None:
-            contradiction = optimum(program, rows, columns, budget, feasibility=True) if has_hard else None
-            if contradiction is not None:
-                yield Step.certified(problem, problem.zero, contradiction[1])
+            multipliers = feasibility.of_linear_program(problem.dual, np.flatnonzero(program.is_hard))
+            if multipliers is not None:
+                yield Step.certified(problem, problem.zero, problem.state_dual(multipliers))
             return
         w, a = solved
-        w, u = program.stretched(w, program.excess(w))
-        slack = program.slack(a)
+        u, slack = program.excess(w), program.slack(a)
         value = program.value(w, u)
         bound = min(_dual_value(program, a, slack), value)
         L = program.components(w, GAP_SHARE * tol)

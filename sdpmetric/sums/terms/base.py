@@ -129,11 +129,6 @@ class Term(ABC):
         """What it adds to the weight of the trace."""
         return 0.0
 
-    @property
-    def quadratic_weight(self) -> float:
-        """The weight of ``1/2 ||M||_F^2`` in the term."""
-        return 0.0
-
     def smallest_cost(self, distance: float, trace: float) -> float:
         """Return the cost of a bound term's lightest summand when missed by its margin; infinity for hard constraints.
 
@@ -332,17 +327,7 @@ class Regularizer(Term):
         """Return R if r grows as ``<R^T R, M>`` for large metrics, weight included, else None."""
         return None
 
-    @property
-    def attraction(self) -> float:
-        """The size of the slope at the zero metric toward another one, for each dimension."""
-        return 0.0
-
     # -- diagonal metrics ---------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
-        """Numbers h, c (d,), g, e with ``weight * r(diag w) = h / 2 |w|^2 + <c, w> - g sum log w + e``, if any."""
 
     @abstractmethod
     def minimum_over_weights(self, slack: FloatArray) -> float:

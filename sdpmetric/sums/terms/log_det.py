@@ -239,12 +239,6 @@ class LogDet(Regularizer):
         inverse = self.inverse_root @ self.inverse_root
         return psd.symmetrize(self.weight * (inverse - (1.0 - margin) * restricted(inverse + S / self.weight)))
 
-    @property
-    def over_weights(self) -> tuple[float, FloatArray, float, float] | None:
-        """``weight (K_jj w_j - log w_j)``, K the inverse of M0, and what does not depend on w."""
-        K, constant = self.prior.inverse_diagonal, self.prior.log_det_matrix[0] - len(self.target)
-        return None if K is None else (0.0, self.weight * K[0], self.weight, self.weight * constant)
-
     def minimum_over_weights(self, slack: FloatArray) -> float:
         """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downward."""
         K = self.prior.inverse_diagonal

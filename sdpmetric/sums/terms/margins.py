@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray, IndexArray
 from sdpmetric.core import pairs as pair_checks
-from sdpmetric.core import validation
 from sdpmetric.core.constraints import TermConstraints
 from sdpmetric.core.files import ProofTerm
 from sdpmetric.core.sample_weight import LARGEST_EXAMPLE_WEIGHT, LARGEST_WEIGHT, check_weights
@@ -27,9 +26,6 @@ from sdpmetric.linalg.rigorous.directed import TINY, Rigor, all_above, gamma, su
 from sdpmetric.lines import boxes, distance, number, times, total
 from sdpmetric.losses import Expression, ScalarLoss, Weighted
 from sdpmetric.sums.terms.base import ROUNDINGS, DualText, Term, errors_of
-
-# Roundings between exact and computed weights of losses.
-WEIGHT_ROUNDINGS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +181,6 @@ class MarginLoss(Term):
         w = np.asarray(self.weights, dtype=np.float64)
         return np.full(len(w), self.weight) if self.scalar.hard else self.weight * w
 
-    def check_weights(self) -> None:
-        """Raise an error if weights of the single numbers of a bound term are wrong."""
-        weights = validation.check_matrix(f"weights of {self.name}", self.item_weights, ("m",))
-        if (weights < 0.0).any():
-            raise ValueError(f"weights of {self.name} must be at least 0.")
-
     def smallest_cost(self, distance: float, trace: float) -> float:
         """Return a weight times the loss at its margin, at half of it if that is infinite."""
         if self.hard:
@@ -217,11 +207,6 @@ class MarginLoss(Term):
             return np.inf
         return float(self.item_weights @ self.scalar.values(u))
 
-    def upper_bound_at_zero(self) -> float:
-        """`upper_bound` at the zero metric."""
-        error = gamma(ROUNDINGS + 2) * np.abs(self.offset)
-        return self.upper_bound(self.offset - error, self.offset + error)
-
     def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
         """A float not below the exact `value` of all u between two arrays.
 
@@ -235,7 +220,7 @@ class MarginLoss(Term):
             values = np.maximum(self.scalar.values_above(low), values)
         used = self.item_weights > 0.0
         costs = values[used] * self.item_weights[used]
-        costs += all_above(gamma(WEIGHT_ROUNDINGS + 2) * np.abs(costs))
+        costs += all_above(gamma(ROUNDINGS) * np.abs(costs))
         costs = np.append(costs, TINY * np.count_nonzero(values[used]))
         return sum_above(costs) if np.isfinite(costs).all() else np.inf
 
@@ -286,7 +271,7 @@ class MarginLoss(Term):
             values = np.concatenate([a * self.offset, -self.item_weights * self.scalar.conjugates_above(s)])
         if not np.isfinite(values).all():
             return -np.inf
-        return sum_below(values - all_above(gamma(WEIGHT_ROUNDINGS + 4) * np.abs(values)))
+        return sum_below(values - all_above(gamma(ROUNDINGS + 1) * np.abs(values)))
 
     def clip(self, a: FloatArray) -> FloatArray:
         """Return multipliers in the domain of the conjugates, near given multipliers."""

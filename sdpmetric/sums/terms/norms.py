@@ -108,14 +108,6 @@ class Frobenius(Regularizer):
         root = math.sqrt(self.upper_bound(components)) + product_above(math.sqrt(self.weight), distance)
         return above(product_above(root, root), 8)
 
-    @property
-    def quadratic_weight(self) -> float:
-        return self.weight
-
-    @property
-    def attraction(self) -> float:
-        return self.weight * float(np.linalg.norm(self.target)) / math.sqrt(len(self.target))
-
     def smallest_cost(self, distance: float, trace: float) -> float:
         """The value at the zero metric, or at a metric of that trace if M0 is zero."""
         squares = float(np.sum(self.target**2)) if self.target.any() else trace * trace
@@ -189,10 +181,6 @@ class Frobenius(Regularizer):
     def proof_term(self, a: FloatArray) -> ProofTerm:
         return ProofTerm({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
-    @property
-    def over_weights(self) -> tuple[float, FloatArray, float, float]:
-        return self.weight, -self.weight * np.diag(self.target), 0.0, 0.5 * self.weight * float(np.sum(self.target**2))
-
     def minimum_over_weights(self, slack: FloatArray) -> float:
         """``w/2 ||M0||^2 - sum_j [w M0_jj - s_j]_+^2 / (2 w)``, rounded downward."""
         with np.errstate(over="ignore"):
@@ -228,14 +216,8 @@ class FrobeniusMinimum(InnerMinimum):
         self.pull = Form.congruent(term.weight * term.target, self.images.coordinates)
         start, stop = (segment.form(self.images, t).matrix for t in (0.0, 1.0))
         self.start, self.direction = self.pull.matrix - start, start - stop
-        pull = float(self.start.flat[0])
-        is_multiple = np.isfinite(self.direction).all() and np.array_equal(self.start, pull * np.eye(len(start)))
-        self.spectrum = (pull, np.linalg.eigvalsh(self.direction)) if is_multiple else None
 
     def value(self, t: float) -> float:
-        if self.spectrum is not None:  # Q(0) is a multiple of the identity, so one spectrum serves for all t
-            pull, slopes = self.spectrum
-            return -0.5 * self.term.weight * float(np.sum((np.maximum(pull + t * slopes, 0.0) / self.term.weight) ** 2))
         Q = self.start + t * self.direction
         if not np.isfinite(Q).all():
             return -math.inf
