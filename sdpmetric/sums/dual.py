@@ -152,7 +152,7 @@ class SumDual(MarginSum):
         super().__init__(total)
         self.n_negative, self.rho, self.best = 0, OPTIONS.first_rho, None
         (regularizer,), zero = total.regularizers, np.zeros((0, total.centered.shape[1]))
-        # w M0 less the costs, and w/2 |M0|^2.
+        # w M0 minus the costs, and w/2 |M0|^2.
         self.target = -regularizer.gradient(zero) - self.costs
         self.weight, self.constant = regularizer.weight, regularizer.value(zero)
 
