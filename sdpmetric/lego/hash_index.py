@@ -46,11 +46,6 @@ class HashIndex:
     rehash_share : float, default 0.1
         All keys are recomputed once this share of the examples has a changed bit. With 0 they are recomputed before
         each query that follows an update.
-    search_share : float, default 0.04
-        Flipped bits are searched for once this share of the examples is seen to have changed since the last search; the
-        share is estimated on a sample. With 0 they are searched for before each query that follows an update.
-    max_pending : int, default 12
-        All keys are also recomputed once this many steps are pending.
     random_state : int, default 0
         Seed of the Gaussian vectors.
     dtype : {"float32", "float64"}, default "float32"
@@ -83,8 +78,6 @@ class HashIndex:
         *,
         center: ArrayLike | None = None,
         rehash_share: float = 0.1,
-        search_share: float = 0.04,
-        max_pending: int = 12,
         random_state: int = 0,
         dtype: DTypeLike = np.float32,
     ) -> None:
@@ -93,9 +86,7 @@ class HashIndex:
             raise ValueError(f"components must have rows and columns, got shape {G.shape}.")
         check_sizes("components", G)
         self.n_bits = validation.check_integer("n_bits", n_bits, high=1024)
-        self.max_pending = validation.check_integer("max_pending", max_pending)
         self.rehash_share = validation.check_number("rehash_share", rehash_share, 0.0, 1.0)
-        self.search_share = validation.check_number("search_share", search_share, 0.0, 1.0)
         with suppress(TypeError):
             dtype = np.dtype(dtype).name
         validation.check_choice("dtype", dtype, ("float32", "float64"))
@@ -245,11 +236,11 @@ class HashIndex:
         self._has_outdated_keys = False
         if self.rehash_share == 0.0 or planes.is_stale:
             self._rehash(from_scratch=True)
-        elif planes.pending >= self.max_pending or near_planes.rows < (1.0 - OPTIONS.unlisted_share) * table.size:
+        elif planes.pending >= OPTIONS.max_pending or near_planes.rows < (1.0 - OPTIONS.unlisted_share) * table.size:
             self._rehash()
         else:
             share, unsearched, reach = near_planes.shares(planes)
-            if share < self.rehash_share and unsearched >= self.search_share:
+            if share < self.rehash_share and unsearched >= OPTIONS.search_share:
                 flips, changed, checked = near_planes.search(table, planes, reach)
                 self.counters.searches += 1
                 self.counters.bits_flipped += flips

@@ -246,10 +246,9 @@ class FRMLProblem(Problem):
         Raises
         ------
         ValueError
-            If the loss is "warp", there is no regularization or next to none, or there are more than 20 million
-            triplets.
+            If the loss is "warp", there is no regularization, or there are more than 20 million triplets.
         """
-        if self.loss != "auc" or not 1e-290 < self.lam < 1e290:
+        if self.loss != "auc" or not self.lam:
             raise ValueError("the relaxation is for loss='auc' with a positive regularization; state the problem so.")
         relevance, X = self.relevance, np.asarray(self.X, dtype=np.float64)
         if (count := int(relevance.triplet_counts.sum())) > MAX_TRIPLETS:

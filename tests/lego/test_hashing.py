@@ -1,11 +1,14 @@
 """The index that follows a metric: exact where it must be, and the same whatever the order of what was done to it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sdpmetric as sm
+from sdpmetric.lego import hash_index
 
 D, R, BITS = 7, 5, 70  # two words in a key, and a rectangular factor
 
@@ -73,13 +76,11 @@ def test_a_feature_too_small_for_its_type_is_refused_where_it_matters(rng):
 
 
 @pytest.mark.parametrize("n_bits", [9, 64, 70])
-def test_bits_that_are_tracked_and_made_anew_are_those_made_from_scratch(rng, n_bits):
+def test_bits_that_are_tracked_and_made_anew_are_those_made_from_scratch(rng, n_bits, monkeypatch):
+    monkeypatch.setattr(hash_index, "OPTIONS", replace(hash_index.OPTIONS, search_share=0.0))
     X = points(rng, 2000)
     center = X.mean(axis=0)
-    index = sm.HashIndex(
-        rng.normal(size=(R, D)), n_bits, center=center, rehash_share=0.3, search_share=0.0, dtype=np.float64
-    )
-    index.add(X)
+    index = sm.HashIndex(rng.normal(size=(R, D)), n_bits, center=center, rehash_share=0.3, dtype=np.float64).add(X)
     wrong = []
     for _ in range(12):
         index.update(step(rng, 0.0003))
@@ -94,10 +95,11 @@ def test_bits_that_are_tracked_and_made_anew_are_those_made_from_scratch(rng, n_
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(["add", "update", "query", "rehash"]), max_size=25), st.integers(0, 99))
-def test_any_interleaving_answers_as_an_index_built_anew(todo, seed):
+def test_any_interleaving_answers_as_an_index_built_anew(monkeypatch, todo, seed):
+    monkeypatch.setattr(hash_index, "OPTIONS", replace(hash_index.OPTIONS, max_pending=4))
     rng = np.random.default_rng(seed)
     G, held = rng.normal(size=(R, D)), {}
-    index = sm.HashIndex(G, 20, dtype=np.float64, rehash_share=0.3, max_pending=4)
+    index = sm.HashIndex(G, 20, dtype=np.float64, rehash_share=0.3)
     for action in ["add", *todo, "query"]:
         if action == "add":
             X = points(rng, 15)
@@ -135,9 +137,10 @@ def test_a_bad_step_leaves_those_before_it_untaken_and_lists_are_vectors():
     assert index.query([0.0, 0.0], 2, share=1.0)[1] == pytest.approx([2.0, 2.25])
 
 
-def test_many_updates_without_a_query_are_caught_up_with(rng):
+def test_many_updates_without_a_query_are_caught_up_with(rng, monkeypatch):
+    monkeypatch.setattr(hash_index, "OPTIONS", replace(hash_index.OPTIONS, max_pending=500))
     X = points(rng, 50)
-    index, G = sm.HashIndex(np.eye(R, D), 20, dtype=np.float64, max_pending=500).add(X[:40]), np.eye(R, D)
+    index, G = sm.HashIndex(np.eye(R, D), 20, dtype=np.float64).add(X[:40]), np.eye(R, D)
     for _ in range(40):  # more than D, past which steps are not remembered
         metric_step = step(rng)
         G = metric_step.apply(G)
