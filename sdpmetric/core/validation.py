@@ -474,7 +474,7 @@ def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
     """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
     A = check_matrix(name, matrix, (d, d), "one row and column for each feature")
     if psd.is_diagonal(A):
-        values = np.sort(A.diagonal())
+        values: NDArray[np.floating] = np.sort(A.diagonal())
     else:
         if np.abs(A - A.T).max() > RANGES.negative_share * np.abs(A).max():
             raise ValueError(f"{name} is not symmetric; pass a symmetric positive definite matrix.")

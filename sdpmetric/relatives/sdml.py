@@ -36,7 +36,7 @@ from sdpmetric.core.pairs import check_labeled_pairs, weighted_pairs_of_labels
 from sdpmetric.core.registry import solver
 from sdpmetric.core.sample_weight import check_pair_weights
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.lazy import cached, published
+from sdpmetric.engine.lazy import published
 from sdpmetric.linalg.rigorous.directed import TINY, above, gamma, sum_above
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.sums import terms
@@ -138,7 +138,7 @@ class SDMLProblem(MetricProblem):
         """Those of dissimilar pairs, which are their weights, and 0 of entries."""
         return [loss.clip(np.zeros(loss.size)) for loss in self.total.losses]
 
-    @cached
+    @published
     def weighted_pairs(self) -> tuple[IndexArray, IndexArray, FloatArray]:
         """Both rows of each pair, and its weight in S."""
         first, second = self.total.pairs.T
