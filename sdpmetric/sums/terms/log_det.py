@@ -323,7 +323,7 @@ class LogDetMinimum(InnerMinimum):
         return t, -math.inf
 
     def _outside(self, form: Form, P: FloatArray, t: float, span: Span) -> float:
-        """Return how much less the minimum over all metrics may be than that in coordinates of a span."""
+        """Return how far the minimum over all metrics may be below that in coordinates of a span."""
         c, weight, (first, second) = span.multiple, self.term.weight, self.segment.spill(t)
         unit = product_above(c, above(1.0 / weight))
         scaled = replace(form, error=above(form.error + 8.0 * U * form.size, 2)).times(unit)
