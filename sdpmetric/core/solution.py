@@ -192,7 +192,7 @@ class Solution:
 
     def _to_arrays(self, fingerprint: str | None = None) -> dict[str, NDArray[np.generic]]:
         """Everything but the problem as arrays, one of them, ``about``, JSON text; `_from_arrays` reads them."""
-        about = {
+        header = {
             "format": FORMAT,
             "certificate": self.certificate.to_dict(),
             "status": self.status.word,
@@ -202,7 +202,7 @@ class Solution:
             "extras": self.extras,
             "fingerprint": fingerprint,
         }
-        arrays: dict[str, NDArray[np.generic]] = {"components": self.components, "about": np.array(json.dumps(about))}
+        arrays: dict[str, NDArray[np.generic]] = {"components": self.components, "about": np.array(json.dumps(header))}
         if isinstance(self.dual, Dual):
             arrays |= {"dual_triplets": self.dual.triplets.to_array(), "dual_values": self.dual.values}
         elif self.dual is not None:

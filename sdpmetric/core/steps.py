@@ -105,7 +105,7 @@ class Trace:
 
     def __str__(self) -> str:
         columns = self._known_columns
-        return text.plain([name.replace("_", " ") for name in columns], [row.cells(columns) for row in self])
+        return text.aligned([name.replace("_", " ") for name in columns], [row.cells(columns) for row in self])
 
     @property
     def _known_columns(self) -> list[str]:

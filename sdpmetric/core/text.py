@@ -61,7 +61,7 @@ def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]])
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def plain(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def aligned(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Rows below a head, in columns as wide as their cells; numbers are to the right."""
     lines = [list(head), *([cell(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

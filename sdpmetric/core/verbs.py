@@ -340,7 +340,7 @@ class Comparison:
     @property
     def table(self) -> str:
         """The table alone, narrow enough for 80 columns."""
-        return text.plain(self.COLUMNS, self.rows())
+        return text.aligned(self.COLUMNS, self.rows())
 
     def __str__(self) -> str:
         return f"{self.table}\n{self.verdict}"

@@ -149,10 +149,10 @@ def _upright(image: FloatArray, center: bool) -> FloatArray:
     rows, (down, across) = image.sum(axis=1), map(np.arange, image.shape)
     if not (mass := rows.sum()) > 0.0:
         return image
-    middle = np.array([rows @ down, (image @ across).sum()]) / mass
-    from_middle = down - middle[0]
+    mass_center = np.array([rows @ down, (image @ across).sum()]) / mass
+    from_middle = down - mass_center[0]
     spread = rows @ from_middle**2
     # from_middle is weighed to 0, so `across` needs no center
     shear = np.array([[1.0, 0.0], [from_middle @ (image @ across) / spread if spread > 0.0 else 0.0, 1.0]])
-    target = (np.array(image.shape) - 1.0) / 2.0 if center else middle
-    return np.asarray(affine_transform(image, shear, middle - shear @ target, order=1, mode="grid-constant"))
+    target = (np.array(image.shape) - 1.0) / 2.0 if center else mass_center
+    return np.asarray(affine_transform(image, shear, mass_center - shear @ target, order=1, mode="grid-constant"))
