@@ -421,6 +421,7 @@ class SpanOptions:
     """Knobs of the solver "span"."""
 
     directions: int = 3  # multipliers in the span; of more, the oldest are replaced by the best combination
+    shares: tuple[float, ...] = (0.0, 0.5, 1.0)  # of the way from the combination to the slopes: bounds that are tried
     nearness: float = 0.1  # weight of the way from the last point, as few directions may be left on its face
     newton_steps: int = 8  # at most, in the span
     smallest_decrease: float = 1e-3  # that a Newton step has to promise, as a share of the tolerance times the sum
@@ -463,15 +464,14 @@ class Span(MarginSum):
         parts = [loss.smoothed(u, 1.0) for loss, u in zip(self.losses, self.total.split(excess), strict=True)]
         return math.fsum(value for value, _ in parts), concatenated(slopes for _, slopes in parts)
 
-    def add(self, a: FloatArray) -> None:
-        """Add multipliers to the span, and move to its best metric."""
+    def add(self, a: FloatArray, A: FloatArray) -> None:
+        """Add multipliers with their matrix to the span, and move to its best metric."""
         if len(self.combination) == SPAN.directions:
             kept = np.eye(SPAN.directions)[1:]
             kept[0] = self.combination
-            self.matrices = [self._best().astype(self.total.centered.dtype), *self.matrices[2:]]
+            self.matrices = [self._best().astype(A.dtype), *self.matrices[2:]]
             self.multipliers, self.columns = kept @ self.multipliers, kept @ self.columns
             self.gram, self.combination = kept @ self.gram @ kept.T, np.eye(len(kept))[0]
-        A = self.matrix(a).astype(self.total.centered.dtype)
         self.matrices.append(A)
         self.multipliers = np.concatenate([self.multipliers, a[None]])
         self.columns = np.concatenate([self.columns, self.numbers(A)[None]])
@@ -486,7 +486,8 @@ class Span(MarginSum):
 
     def _best(self) -> FloatArray:
         """The matrix of the best combination."""
-        return np.asarray(np.tensordot(self.combination, self.matrices, 1))
+        best = np.tensordot(self.combination, self.matrices, 1) if self.matrices else np.zeros_like(self.target)
+        return np.asarray(best)
 
     def _minimize(self) -> None:
         """Newton's method over the combinations, on the face of the last metric."""
@@ -511,6 +512,8 @@ class Span(MarginSum):
             curvature = np.divide(1.0, inverse, out=np.zeros_like(inverse), where=inverse > 0.0)
             gradient = (gram @ theta + nearness @ (theta - self.combination) - numbers @ slopes) / w
             hessian = (numbers * curvature) @ numbers.T / w**2 + (gram + nearness) / w
+            if not (np.isfinite(hessian).all() and np.isfinite(gradient).all()):
+                raise OverflowError("multipliers or products of differences are too large for floats")
             step = np.linalg.lstsq(hessian, -gradient)[0]
             promised = -float(gradient @ step)
             if not promised > self.smallest_decrease * abs(value):
@@ -524,17 +527,26 @@ class Span(MarginSum):
             theta, (value, slopes) = theta + length * step, following
         self.combination = theta
 
-    def point(self) -> DualPoint:
-        """The metric with its sum, and about the dual value of the combination, clipped."""
-        c, w = self.combination @ self.multipliers, self.weight
-        a, half_square = np.clip(c, self.low, self.high), 0.5 * w * float(np.sum(self.metric**2))
-        by_loss = zip(self.losses, self.total.split(a), strict=True)
-        conjugates = math.fsum(float(loss.conjugates(slopes).sum()) for loss, slopes in by_loss)
-        # Clipping is taken into account to first order.
-        value = float(c @ self.offset + (a - c) @ self.excess) - conjugates + self.constant - half_square
+    def point(self, a: FloatArray, A: FloatArray) -> DualPoint:
+        """The metric with its sum, and about the best dual value between the combination and the slopes a.
+
+        The dual is that for the multiplier of the cone at the metric; clipping counts to first order.
+        """
+        c, w, difference = self.combination @ self.multipliers, self.weight, A - self._best()
+        squares = np.array([np.vdot(self.metric, self.metric), -2.0 * np.vdot(self.metric, difference) / w, 0.0])
+        squares[2] = np.vdot(difference, difference) / w**2
+        best, value = a, -math.inf
+        for share in SPAN.shares:
+            x = c + share * (a - c)
+            y = np.clip(x, self.low, self.high)
+            by_loss = zip(self.losses, self.total.split(y), strict=True)
+            conjugates = math.fsum(float(loss.conjugates(slopes).sum()) for loss, slopes in by_loss)
+            square = float(squares @ share ** np.arange(3))
+            dual = float(x @ self.offset + (y - x) @ self.excess) - conjugates + self.constant - 0.5 * w * square
+            best, value = (y, dual) if dual > value else (best, value)
         distance = float(np.sum((self.metric - self.target) ** 2) - np.sum(self.target**2))
         objective = self.slopes(self.excess)[0] + 0.5 * w * distance + self.constant
-        return DualPoint(a, value, self.excess, self.metric, lambda: objective)
+        return DualPoint(best, value, self.excess, self.metric, lambda: objective)
 
 
 @solver(MetricProblem, "span", tol=1e-4, rank=span_turn, takes=takes_span)
@@ -560,11 +572,13 @@ def span_steps(
     try:
         while progress.idle_rounds < SPAN.patience:
             budget.spend()
-            span.add(a)
-            point, a = span.point(), span.slopes(span.excess)[1]
+            A = span.matrix(a).astype(span.total.centered.dtype)
+            point = span.point(a, A)
             progress.record(point.objective - min(point.value, point.objective))
             if point.gap <= GAP_SHARE * tol:
                 yield replace(_step(point), stop=Stop.TOLERANCE)
+            span.add(a, A)
+            a = span.slopes(span.excess)[1]
     except (BudgetSpent, KeyboardInterrupt):
         if point is not None:
             yield _step(point)
