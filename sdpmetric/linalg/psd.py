@@ -110,7 +110,7 @@ def data_basis(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     scale = np.sqrt(np.einsum("ij,ij->j", X, X) / len(X))
     varying = int(np.count_nonzero(scale))
     scale[scale == 0] = 1.0
-    R = clear_root(lambda: [X / scale])
+    R = clear_root(lambda: [X / scale]) if len(X) > X.shape[1] else triangle([X / scale])  # few rows: no Gram matrix
     _, sigma, Vt = np.linalg.svd(R, full_matrices=False)
     keep = sigma > RANK_TOLERANCE * sigma[0] if sigma.size and sigma[0] > 0 else np.zeros(sigma.size, dtype=bool)
     spread = sigma[keep] / np.sqrt(len(X))

@@ -81,9 +81,11 @@ class Frobenius(Regularizer):
         if self.to is None:
             return replace(self, to=np.zeros((d, d)))
         M0 = validation.check_matrix(f"to= of {self.name}", self.to, (d, d))
-        if np.abs(M0 - M0.T).max() > 1e-9 * np.abs(M0).max():
-            raise ValueError(f"to= of {self.name} must be symmetric.")
-        return replace(self, to=psd.symmetrize(validation.check_prior(f"to= of {self.name}", M0)))
+        if not psd.is_diagonal(M0):
+            if np.abs(M0 - M0.T).max() > 1e-9 * np.abs(M0).max():
+                raise ValueError(f"to= of {self.name} must be symmetric.")
+            M0 = psd.symmetrize(M0)
+        return replace(self, to=validation.check_prior(f"to= of {self.name}", M0))
 
     def describe(self) -> str:
         return "half the squared Frobenius norm" + (" of the difference to a given matrix" if self.target.any() else "")
