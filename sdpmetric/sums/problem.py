@@ -514,12 +514,25 @@ class MetricProblem(PrintedProblem):
         if (span := self.in_span) is not None:
             return span.problem.prove(span.coordinates(components), dual)
         if dual is not None:
-            candidates = iter([self.read_dual(dual)])
-        else:
-            depends_on_width = self.total.kinked or any(loss.has_infinite_slopes for loss in self.total.losses)
-            widths = WIDTHS if depends_on_width else WIDTHS[:1]
-            candidates = (self.total.slopes(components, width) for width in widths)
+            return self._proven_by(self.read_dual(dual), components)
+        depends_on_width = self.total.kinked or any(loss.has_infinite_slopes for loss in self.total.losses)
+        widths = WIDTHS if depends_on_width else WIDTHS[:1]
+        candidates = (self.total.slopes(components, width) for width in widths)
         return max((self.dual.prove(a, components) for a in candidates), key=lambda proven: proven.value)
+
+    def _proven_by(self, a: list[FloatArray], components: FloatArray) -> Proven:
+        """The bound of multipliers; the last one is kept, as solutions in a span are certified there and then again."""
+        if self.dual.bounded_by_slopes:
+            return self.dual.prove(a, components)
+        key, last = np.concatenate([np.zeros(0), *a]).tobytes(), self._last_proven
+        if key not in last:
+            last.clear()
+            last[key] = self.dual.prove(a, components)
+        return last[key]
+
+    @cached
+    def _last_proven(self) -> dict[bytes, Proven]:
+        return {}
 
 
 def _bound(term: Term, X: NDArray[np.floating]) -> Term | None:
