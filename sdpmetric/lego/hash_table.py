@@ -239,7 +239,7 @@ class UpkeepOptions:
     search_share: float = (
         0.04  # of examples seen to have changed, on a sample: from here on flipped bits are searched for
     )
-    max_pending: int = 12  # steps that projections are brought up to date by, at most: then all keys are made anew
+    max_pending: int = 12  # steps that projections are brought up to date by, at most: then all keys are made again
     unlisted_share: float = 0.1  # of examples added after the list was made, all checked: from here on a new list
     fresh_every: int = 1024  # rehashes until all is computed from scratch, so rounding errors do not accumulate
     sample: int = 512  # examples that shares and quantiles are estimated on
