@@ -129,32 +129,6 @@ def squares_by_coordinate(
                 sums[2, q] += weight_errors[p] * ((u + e) * (u + e))
 
 
-@in_parts(_of_pairs)
-@loop(nogil=True, fastmath=FAST)
-def form_error(
-    run: Run,
-    P: FloatArray,
-    first: IndexArray,
-    second: IndexArray,
-    weights: FloatArray,
-    lengths: FloatArray,
-    errors: FloatArray,
-) -> tuple[float, float]:
-    """The sums over pairs of ``|w| (|p| + e) (l_a + l_b + 2 e)`` and ``|w| (|p| + e)^2``.
-
-    Here p is the difference of two rows of P, e the sum of their errors, with room for underflow, and l the entries of
-    `lengths`. Rounded to nearest.
-    """
-    error = size = 0.0
-    for p in range(run[0], run[1]):
-        a, b, w = first[p], second[p], abs(weights[p])
-        pair_error = errors[a] + errors[b]
-        longest = math.sqrt(distance(P, a, b)) + pair_error
-        error += w * longest * (lengths[a] + lengths[b] + 2.0 * pair_error)
-        size += w * longest * longest
-    return error, size
-
-
 @loop()
 def nearest(
     train: FloatArray,

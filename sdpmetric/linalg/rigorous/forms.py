@@ -284,12 +284,21 @@ class Images:
         rows = (np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32))
         return self._error_and_size(*rows, np.ascontiguousarray(weights, dtype=np.float64), np.zeros(len(self.X)))[1]
 
+    @np.errstate(all="ignore")  # a form that is not finite proves nothing
     def _error_and_size(
         self, first: IndexArray, second: IndexArray, weights: FloatArray, relative: FloatArray
     ) -> tuple[float, float]:
-        """See `form_error`, for relative errors of rows of a product with the Laplacian; upper bounds of both."""
+        """The sums over pairs of ``|w| (|p| + e) (l_a + l_b + 2 e)``, to nearest, and ``|w| (|p| + e)^2``, upward.
+
+        Here p is the difference of two images, e the sum of their errors, and l are the lengths of images times
+        relative errors of rows of a product with the Laplacian.
+        """
         P, lengths = self.points, relative * norms_above(self.points)
-        error, size = pairs.form_error(P, first, second, weights, lengths, self.errors)
+        errors = self.errors[first] + self.errors[second]
+        longest = np.sqrt(pairs.distances(P, first, second)) + errors
+        weighted = np.abs(weights) * longest
+        error = float(np.sum(weighted * (lengths[first] + lengths[second] + 2.0 * errors)))
+        size = float(np.sum(weighted * longest))
         return error, above(size, len(first) + P.shape[1] + 16) + UNDERFLOW
 
     def _form_of_differences(self, first: IndexArray, second: IndexArray, weights: FloatArray, roundings: int) -> Form:
