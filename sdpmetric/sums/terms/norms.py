@@ -218,8 +218,14 @@ class FrobeniusMinimum(InnerMinimum):
         self.pull = Form.congruent(term.weight * term.target, self.images.coordinates)
         start, stop = (segment.form(self.images, t).matrix for t in (0.0, 1.0))
         self.start, self.direction = self.pull.matrix - start, start - stop
+        self.multiple, axes = psd.multiple_of_identity(self.start)
+        is_multiple = not len(axes) and np.isfinite(self.direction).all()  # one spectrum serves for all t
+        self.spectrum = np.linalg.eigvalsh(self.direction) if is_multiple else None
 
     def value(self, t: float) -> float:
+        if self.spectrum is not None:
+            weights = np.maximum(self.multiple + t * self.spectrum, 0.0) / self.term.weight
+            return -0.5 * self.term.weight * float(weights @ weights)
         Q = self.start + t * self.direction
         if not np.isfinite(Q).all():
             return -math.inf
