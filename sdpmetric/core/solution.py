@@ -149,7 +149,13 @@ class Solution:
         return self.advice_on()
 
     def advice_on(self, names: Sequence[str] = ()) -> str:
-        """Return `advice` with the names of the features, where it tells of features, in place of their numbers."""
+        """Return `advice`, in which features have names in place of numbers.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Those of the features, for example the columns of a data frame; default: their numbers.
+        """
         if self.status not in (Status.OPTIMAL_INACCURATE, Status.STALLED, Status.USER_LIMIT):
             return self.status.advice
         if self.problem is not None and (dependence := self.problem.dependence(names)):
