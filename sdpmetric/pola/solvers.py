@@ -41,7 +41,7 @@ class POLAOptions:
     infeasible_steps: int = 2  # of Newton's method without a point that keeps the hard margins, before one is sought
     whitened_steps: int = 40  # most steps of Newton's method in search of a feasible point
     max_entries: int = 3 * 10**5  # most entries of the metric times pairs for the exact program
-    few_entries: int = 100  # most entries of the metric to begin with the exact program
+    few_entries: int = 60  # most entries of the metric to begin with the exact program
     pairs_per_entry: float = 10.0  # pairs for each of these, at least, to begin with it with hard margins
     gap_share: float = 4.7  # over the entries of the metric: the share of the gap that the probe has to close, or else
     largest_gap_share: float = 0.35  # the same, at most: the exact program comes first
