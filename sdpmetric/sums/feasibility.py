@@ -252,22 +252,28 @@ def _irreducible(dual: FenchelDual, proven: Proven) -> NDArray[np.intp]:
 
     The first two are tried, then twice as many; then all but one at a time.
     """
-    rows, count = used(dual, proven), 2
+    a, rows, count = np.concatenate(proven.multipliers), used(dual, proven), 2
     while count < len(rows):
-        if (subset := _contradicting(dual, rows[:count])) is not None:
+        if (subset := _contradicting(dual, a, rows[:count])) is not None:
             rows = subset
         count *= 2
     for row in rows[::-1] if len(rows) <= OPTIONS.max_irreducible else ():
-        if row in rows and (subset := _contradicting(dual, rows[rows != row])) is not None:
+        if row in rows and (subset := _contradicting(dual, a, rows[rows != row])) is not None:
             rows = subset
     return np.sort(rows)
 
 
-def _contradicting(dual: FenchelDual, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """Return those of given constraints that are proven to contradict each other; None if nothing is proven."""
-    candidate = _of_least_violations if not dual.slack.domain.diagonal else of_linear_program
-    a = candidate(dual, rows)
-    proven = None if a is None else contradiction(dual, a)
+def _contradicting(dual: FenchelDual, a: FloatArray, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """Return those of given constraints that are proven to contradict each other; None if nothing is proven.
+
+    Multipliers of a proof of more constraints are tried, then those of these constraints alone.
+    """
+    is_chosen = np.isin(np.arange(len(a)), rows)
+    proven = contradiction(dual, dual.total.split(np.where(is_chosen, a, 0.0)))
+    if proven is None:
+        candidate = of_linear_program if dual.slack.domain.diagonal else _of_least_violations
+        multipliers = candidate(dual, rows)
+        proven = None if multipliers is None else contradiction(dual, multipliers)
     return None if proven is None else used(dual, proven)
 
 
