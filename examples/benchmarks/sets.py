@@ -3,6 +3,7 @@
 `name:d` asks for d principal components, `name:d:n` for a sample of n rows, always the same. Iris and wine are
 standardized; letters, USPS and MNIST are the training rows of the files that `data.py` builds. "embeddings" stand in
 for those of a frozen network: 512 random ReLU features of MNIST in single precision, each row of norm 1, as they are.
+``wide:d:n`` makes n rows of 10 Gaussian classes in d features: wide data whose optimal metric has rank 9.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sdpmetric.datasets import reduce, standardize
 
 Arrays = tuple[np.ndarray, np.ndarray]
-COMPONENTS = {"iris": 4, "wine": 13, "digits": 61, "letters": 16, "usps": 256, "mnist": 164, "embeddings": 512}
+COMPONENTS = {
+    "iris": 4,
+    "wine": 13,
+    "digits": 61,
+    "letters": 16,
+    "usps": 256,
+    "mnist": 164,
+    "embeddings": 512,
+    "wide": 0,
+}
 OF_SCIKIT_LEARN = {"iris": load_iris, "wine": load_wine, "digits": load_digits}
 
 
@@ -38,11 +48,20 @@ def embeddings(folder: Path | None) -> Arrays:
     return Z / np.linalg.norm(Z, axis=1, keepdims=True), y
 
 
+def wide(d: int, n: int) -> Arrays:
+    """Classes that differ in all features, with noise of standard deviation ``1 / sqrt(k)`` in feature k."""
+    rng, y = np.random.default_rng(0), np.arange(n) % 10
+    X = rng.normal(size=(10, d))[y] * np.sqrt(6 / d) + rng.normal(size=(n, d)) / np.sqrt(1 + np.arange(d))
+    return X * (4 / np.linalg.norm(X, axis=1).mean()), y
+
+
 def load(spec: str, folder: Path | None) -> Arrays:
     """Examples and labels of a specification."""
     name, components, rows = [*spec.split(":"), "", ""][:3]
     if name not in COMPONENTS:
         raise SystemExit(f"there are no data {name}; choose among {', '.join(COMPONENTS)}.")
+    if name == "wide":
+        return wide(int(components), int(rows))
     if name in OF_SCIKIT_LEARN:
         X, y = OF_SCIKIT_LEARN[name](return_X_y=True)
         X = X if name == "digits" else standardize(X)

@@ -69,6 +69,12 @@ class Candidates:
         """Row of each candidate pair, (nnz,)."""
         return np.repeat(np.arange(len(self.anchors)), np.diff(self.indptr))
 
+    @property
+    def first_triplets(self) -> Triplets:
+        """The triplet of each candidate pair with the first target neighbor of its row."""
+        rows = self.rows
+        return Triplets(self.anchors[rows], self.targets[rows, 0], self.impostors)
+
     def has_rows_of(self, candidates: Candidates) -> bool:
         """Whether the rows of both are those of the same anchors and targets, as they often are in a search."""
         return np.array_equal(self.anchors, candidates.anchors) and np.array_equal(self.targets, candidates.targets)

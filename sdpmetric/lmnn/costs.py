@@ -294,6 +294,14 @@ class Push:
         blocks = collect((self.as_points(region, block) for region, block in search), max_pairs)
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
+    def drawn(self, per_anchor: int, groups: IndexArray, among: IndexArray) -> Candidates:
+        """Draw about so many impostors of each anchor, by numbers of points, in its group."""
+        drawn, blocks = self.source.drawn(per_anchor, among), []
+        for region in range(self.n_regions):
+            C = self.as_points(region, drawn.select(self.regions[drawn.impostors] == region))
+            blocks.append(C.select(groups[C.anchors[C.rows]] == groups[C.impostors]))
+        return Candidates.concatenate(blocks)
+
     def hinges(self, Z: FloatArray, among: IndexArray | None = None) -> Iterator[tuple[float, Candidates, FloatArray]]:
         """By block and numbers of examples: the loss without push weight, the candidates, the slopes, (nnz, K)."""
         rows, n = Candidates.none(), len(self.X)

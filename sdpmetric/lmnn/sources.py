@@ -181,8 +181,7 @@ class ListedTriplets:
     def weights_of(self, triplets: Triplets) -> FloatArray:
         if not self.size:
             return np.zeros(len(triplets))
-        C, rows = self.candidates, self.candidates.rows
-        members = Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors)
+        members = self.candidates.first_triplets
         arrays = [*members.to_array().T, *triplets.to_array().T]
         n = 1 + max(int(array.max()) for array in arrays if array.size)
         member_keys, keys = members.keys(n), triplets.keys(n)
@@ -209,10 +208,13 @@ class ListedTriplets:
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
         """All triplets if they are at most `size`, else a uniform draw, whatever their weights; also their share."""
-        C = self.candidates
         chosen = np.arange(self.size) if self.size <= size else np.sort(rng.choice(self.size, size, replace=False))
-        rows = C.rows[chosen]
-        return Triplets(C.anchors[rows], C.targets[rows, 0], C.impostors[chosen]), len(chosen) / max(self.size, 1)
+        return self.candidates.first_triplets[chosen], len(chosen) / max(self.size, 1)
+
+    def drawn(self, per_anchor: int, among: IndexArray) -> Candidates:
+        """Draw about so many triplets of each anchor."""
+        C, share = self.candidates, per_anchor * len(among) / max(self.size, 1)
+        return C.select(np.isin(C.anchors[C.rows], among) & (np.random.default_rng(0).random(self.size) < share))
 
     def candidate_blocks(
         self,
@@ -363,6 +365,18 @@ class LabeledTriplets:
         valid = self.labels[anchors[pair]] != self.labels[impostors]
         triplets = Triplets(anchors[pair], targets[pair], impostors.astype(np.int32))[valid]
         return triplets, len(triplets) / max(self.size, 1)
+
+    def drawn(self, per_anchor: int, among: IndexArray) -> Candidates:
+        """Draw about so many impostors of each anchor, each once."""
+        anchors, rng = self.anchors(among), np.random.default_rng(0)
+        impostors = rng.integers(len(self.labels), size=(len(anchors), per_anchor), dtype=np.int32)
+        impostors.sort(axis=1)
+        keep = self.labels[impostors] != self.labels[anchors, None]
+        keep[:, 1:] &= impostors[:, 1:] != impostors[:, :-1]
+        C = Candidates(anchors, self.targets[anchors], per_anchor * np.arange(len(anchors) + 1), impostors.ravel())
+        C = C.select(keep.ravel())
+        weights = self.pair_weights(C.anchors[C.rows], C.impostors)
+        return C if weights is None else replace(C, weights=weights).select(weights > 0.0)
 
     # -- the search ---------------------------------------------------------------------------------------------------
 

@@ -193,9 +193,7 @@ def _terms(push: Push, ridge: float, feasible: Dual) -> tuple[list[ProofTerm], F
             "multipliers": a,
         }
         return [ProofTerm(description, arrays, {"y": number_labels(source.labels)}), *traces], a, w
-    C, n = source.candidates, len(push.X)
-    counts = np.diff(C.indptr)
-    triplets = Triplets(np.repeat(C.anchors, counts), np.repeat(C.targets[:, 0], counts), C.impostors)
+    triplets, n = source.candidates.first_triplets, len(push.X)
     loss = "squared_hinge" if push.squared else "hinge"
     hinges = TripletHinge(triplets, loss=loss, weights=source.weights_of(triplets), weight=mu).bind(push.X)
     values, order = np.zeros(len(triplets)), np.argsort(triplets.keys(n))

@@ -17,7 +17,7 @@ from sdpmetric.datasets import reduce
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import Blocks
 from sdpmetric.linalg.search import Stop
-from sdpmetric.lmnn.solvers import factored
+from sdpmetric.lmnn.solvers import factored, working_set
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection
 from sdpmetric.lmnn.solvers.working_set import MovableTriplets
@@ -256,3 +256,12 @@ def test_candidates_that_are_too_few_do_not_end_a_solve(spread):
     solution = sm.solve(sm.LMNNProblem.from_labels(X, y, ridge="auto"), "factored", tol=1e-3)
     assert solution.status is sm.Status.OPTIMAL
     assert solution.relative_gap <= 1e-3
+
+
+def test_lists_of_few_pairs_do_not_mislead_a_descent(monkeypatch):
+    """Pairs at random hold off a metric that would merge the classes that are far from every margin."""
+    rng, y = np.random.default_rng(0), np.arange(300) % 10
+    X = rng.normal(size=(10, 120))[y] * np.sqrt(6 / 120) + rng.normal(size=(300, 120)) / np.sqrt(1 + np.arange(120))
+    few_pairs = working_set.SearchOptions(pairs_per_anchor=8, fewest_pairs=1)
+    monkeypatch.setattr(working_set, "OPTIONS", few_pairs)
+    assert sm.solve(sm.LMNNProblem.from_labels(X, y), "factored", tol=1e-3).relative_gap <= 1e-3

@@ -24,7 +24,7 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import Blocks, laplacian_form
+from sdpmetric.linalg.distances import laplacian_form
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.costs import Push, stacked_points
 from sdpmetric.lmnn.impostors import TooManyCandidates
@@ -180,12 +180,8 @@ class ActiveSet:
         changed = np.asarray(values.any(axis=1))
         C, values = self.candidates.select(changed), values[changed]
         first, second, weights = slope_pairs(C, values, self.push.anchors_by_target(C))
-        used = np.zeros(len(self.points), dtype=bool)
-        used[first] = used[second] = True
-        place = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        points = np.flatnonzero(used)
-        blocks = Blocks(np.searchsorted(points, self.push.blocks.bounds).astype(np.int64))
-        A = laplacian_form(self.points[points], place[first], place[second], weights, blocks)
+        used, blocks, first, second = self.push.blocks.used_by(first, second)
+        A = laplacian_form(self.points[used], first, second, weights, blocks)
         total: FloatArray = 0.5 * (A + np.swapaxes(A, 1, 2))
         return total
 

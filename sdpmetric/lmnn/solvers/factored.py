@@ -71,7 +71,7 @@ class FactoredOptions:
     misled: float = 2.0
     farther: float = 10.0
     single: float = 1e-4  # down to this gap single precision is good enough; certificates are in double
-    # A factor of more rows than `full` starts with its `leading` directions; others are added where they pay.
+    # In more dimensions than `full` factors start with the `leading` ones; others are added where they pay.
     full: int = 96
     leading: int = 32
     # Several metrics: the width of the level that leaves the single metric, and the share of that one that they keep
@@ -175,13 +175,20 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
     """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `init`.
 
     From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
-    the Euclidean metric and the whitened one, so a bad one does no harm.
+    the Euclidean metric and the whitened one, so a bad one does no harm; in many dimensions with the leading directions
+    of whitened data, alike or weighted by their variance.
     """
-    inverse = problem.coordinates.inverse[: problem.coordinates.rank]
-    euclidean = psd.factor(inverse @ inverse.T)
-    shapes = [euclidean, np.eye(problem.coordinates.rank)] + ([] if init is None else [init @ inverse.T])
+    rank = problem.coordinates.rank
+    inverse = problem.coordinates.inverse[:rank]
+    if rank > OPTIONS.full:
+        variances, directions = np.linalg.eigh(np.cov(problem.points, rowvar=False))
+        weighted = directions * np.sqrt(np.maximum(variances, 0.0))
+        shapes = [np.ascontiguousarray(V.T[: -OPTIONS.leading - 1 : -1]) for V in (directions, weighted)]
+    else:
+        shapes = [psd.factor(inverse @ inverse.T), np.eye(rank)]
+    shapes += [] if init is None else [init @ inverse.T]
     sample = problem.source.sample(SAMPLE, rng)
-    best, start, warm = math.inf, euclidean, False
+    best, start, warm = math.inf, shapes[0], False
     for L in shapes:
         trace = float(np.sum(L**2))
         if not trace > 0.0:
@@ -189,9 +196,6 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
         s, value = problem.push.best_multiple(problem.points @ L.T, trace, *sample)
         if value < best:
             best, start, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
-    if not warm and len(start) > OPTIONS.full:  # the directions of the largest variance of the embedded points
-        _, directions = np.linalg.eigh(np.cov(problem.points @ start.T, rowvar=False))
-        start = np.ascontiguousarray(directions[:, -OPTIONS.leading :].T @ start)
     return start, warm
 
 
@@ -201,7 +205,7 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
     has_many_rows, fewest = n > OPTIONS.early_rows, math.ceil(OPTIONS.anchors_per_entry * n_entries)
     m = min(max(math.ceil(OPTIONS.early_share * n), fewest), n) if has_many_rows else n
     working = WorkingSet(state.problem, np.sort(rng.permutation(n).astype(np.int32)[:m]), np.float32)
-    state.L = searched = working.search(state.L, OPTIONS.early_widening)
+    state.L = searched = working.search(state.L, OPTIONS.early_widening, drawn=True)
     try:
         reason = descend(state, working, OPTIONS.first_width, SlowDecrease(OPTIONS.rough))
     except (BudgetSpent, KeyboardInterrupt):  # few anchors may have led it astray
@@ -213,7 +217,7 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
 def _leave_single(state: State) -> None:
     """From one metric for all regions roughly to one for each."""
     single, working = state.L, WorkingSet(state.problem, dtype=np.float32)
-    state.L = working.search(state.L, 0.3)
+    state.L = working.search(state.L, OPTIONS.early_widening, drawn=True)
     descend(state, working, OPTIONS.leaving_width, SlowDecrease(OPTIONS.rough))
     mixed = [math.sqrt(1.0 - OPTIONS.tied_share) * state.L, math.sqrt(OPTIONS.tied_share) * single]
     state.L = _without_short_rows(*orthogonal_rows(np.concatenate(mixed, axis=1)), working)
@@ -232,14 +236,10 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
     yield Step(state.components, objective=objective, step_size=gamma, n_active=first.n_active)
     while gamma >= OPTIONS.last_width:
         rule = StopRule(working, gamma, aim, state.lower_bound, stall)
-        start_objective, start = working.value(state.L, gamma).objective, state.L.copy()
+        start_objective = working.value(state.L, gamma).objective
         reason = descend(state, working, gamma, rule)
         value = working.value(state.L, gamma)
         objective = value.objective
-        if objective <= 0:  # no candidate is active: the iterate has collapsed
-            state.L = 0.5 * start
-            state.L = working.search(state.L, 1.0)
-            continue
         bound = rule.best or prove(working, state.L, gamma)
         # A round that did not improve the bound has stopped too early: the next one is longer.
         stall = stall if bound.value > state.lower_bound else max(0.1 * stall, OPTIONS.smallest_stall)
@@ -261,7 +261,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         yield replace(step, stop=reason)
         if OPTIONS.misled * objective < step.objective < math.inf:
             rounds, reach = left, OPTIONS.farther * reach
-            state.L = working.search(state.L, reach)
+            state.L = working.search(state.L, reach, drawn=True)
         if is_closed and not working.has_all_anchors:
             return
         if rounds <= 0:

@@ -102,12 +102,8 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, best: Step, bound: Ste
     working = WorkingSet(problem)
     state = State(problem, budget, _leading(problem, best.components, n_components))
 
-    def search(widen: float) -> None:
-        working.accepted = None  # a metric between two of them would be of higher rank
-        state.L = working.search(state.L, widen)
-
     def step(gamma: float) -> Step:
-        search(0.3)
+        state.L = working.search(state.L, 0.3)
         value = working.value(state.L, 1.0 if math.isnan(gamma) else gamma)
         return Step(
             state.components,
@@ -128,5 +124,5 @@ def descend_at_rank(problem: LMNNProblem, budget: Budget, best: Step, bound: Ste
                 yield searched_step
                 break
             # The step went beyond the candidates of its search: once more, with those that it met and a wider margin.
-            state.L, widen = start, 2.0 * widen
-            search(widen)
+            widen *= 2.0
+            state.L = working.search(start, widen)

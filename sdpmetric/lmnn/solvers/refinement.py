@@ -21,7 +21,6 @@ import numpy as np
 from sdpmetric.arrays import FloatArray, LongArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.engine.threads import check_deadline
-from sdpmetric.linalg import psd
 from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.solvers.working_set import MovableTriplets, WorkingSet
@@ -79,7 +78,7 @@ def prove(working: WorkingSet, L: FloatArray, gamma: float) -> Bound:
     best = bound(multipliers, largest)
     if largest <= OPTIONS.hopeless:
         movable, entries = working.movable(multipliers)
-        rounds = refinements(movable, slopes.matrix, L, OPTIONS.rounds, tolerance)
+        rounds = refinements(movable, slopes.matrix, (eigenvalues, eigenvectors), L, OPTIONS.rounds, tolerance)
         best, multipliers = best_of(rounds, movable, multipliers, entries, best, bound)
     return Bound(best, multipliers, smoothing_loss, eigenvalues, eigenvectors)
 
@@ -104,8 +103,9 @@ def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> Dual
     T = dual.triplets[inside]
     pairs = push.point_pairs(T.anchors, T.impostors), push.point_pairs(T.anchors, T.targets)
     movable = MovableTriplets(points, push.blocks, *pairs, values[inside], ceiling[inside])
-    rounds = refinements(movable, matrix, L, OPTIONS.final_rounds)
-    best = bound(values, max(map(psd.largest_eigenvalue, matrix)))
+    eigenpairs = np.linalg.eigh(matrix)
+    rounds = refinements(movable, matrix, eigenpairs, L, OPTIONS.final_rounds)
+    best = bound(values, float(eigenpairs[0].max(initial=0.0)))
     return Dual(dual.triplets, best_of(rounds, movable, values, inside, best, bound)[1])
 
 
@@ -130,15 +130,21 @@ def best_of(
 
 
 def refinements(
-    movable: MovableTriplets, matrix: FloatArray, L: FloatArray, rounds: int, tolerance: float = 0.0
+    movable: MovableTriplets,
+    matrix: FloatArray,
+    eigenpairs: tuple[FloatArray, FloatArray],
+    L: FloatArray,
+    rounds: int,
+    tolerance: float = 0.0,
 ) -> Iterator[FloatArray]:
     """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
 
-    Yields the eigenvalues of ``sum a_t B_t``, (c, rank), after each round.
+    The matrix, (c, rank, rank), is ``sum a_t B_t``, with its eigenvalues and eigenvectors. Yields the eigenvalues, (c,
+    rank), after each round.
     """
     if not len(movable.values):
         return
-    w, V = np.linalg.eigh(matrix)
+    w, V = eigenpairs
     for _ in range(rounds):
         on_face = w > OPTIONS.face
         width = int(on_face.sum(axis=1).max())

@@ -10,7 +10,6 @@ multipliers.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,11 +56,9 @@ class MovableTriplets:
         return (keys // n).astype(np.int32), (keys % n).astype(np.int32), of_impostors, of_targets
 
     @cached
-    def _used(self) -> tuple[IndexArray, Blocks, IndexArray, IndexArray]:
+    def _used(self) -> tuple[LongArray, Blocks, IndexArray, IndexArray]:
         """The points of the pairs, their blocks, and the pairs by numbers of these points."""
-        used, place = np.unique(np.concatenate(self._pairs[:2]), return_inverse=True)
-        first, second = place.astype(np.int32).reshape(2, -1)
-        return used, Blocks(np.searchsorted(used, self.blocks.bounds).astype(np.int64)), first, second
+        return self.blocks.used_by(*self._pairs[:2])
 
     def set_face(self, Q: FloatArray) -> None:
         """Take products in the coordinates Q, (c, rank, w), and the room to the bounds as it is now."""
@@ -106,24 +103,27 @@ class MovableTriplets:
     def move(self, y: FloatArray) -> FloatArray:
         """Take ``D A y`` from the multipliers as far as their box allows; the change of ``sum a_t B_t``."""
         values = np.clip(self.values - self._change(y), 0.0, self.limits)
-        first, second, _, _ = self._pairs
+        used, blocks, first, second = self._used
         weights = self._pair_weights(values - self.values)
-        change = laplacian_form(self.X, first, second, weights, self.blocks)
+        change = laplacian_form(self.X[used], first, second, weights, blocks)
         self.values = values
         return 0.5 * (change + np.swapaxes(change, 1, 2))
 
 
 @dataclass(frozen=True)
-class SearchLimits:
-    """When a factor has gone too far for the candidates of the last search, and what is done about it."""
+class SearchOptions:
+    """What a search does if it meets more candidates than it may list."""
 
-    objective_ratio: float = 10.0  # too far: the objective exceeds this multiple of the last search's,
-    pairs_per_anchor: int = 32  # unless there are fewer candidate pairs than these for an anchor
-    halvings: int = 5  # how often the factor goes back by half the way,
-    attempts: int = 16  # before it is made larger, so often in all
+    pairs_per_anchor: int = 64  # more are not worth their time
+    fewest_pairs: int = 1 << 17  # but these are
+    narrowing: float = 0.1  # the search looks less far from the margin,
+    narrowest: float = 1e-3  # down to this, where memory alone limits it,
+    enlargement: float = 1.12  # and then at a longer factor, each time by a power of 1.5 more,
+    attempts: int = 16  # so often in all
+    drawn_per_anchor: int = 4  # impostors at random, which such a list has besides
 
 
-LIMITS = SearchLimits()
+OPTIONS = SearchOptions()
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class Value:
 class WorkingSet:
     """Candidates of some anchors and what they add up to.
 
-    Every example stays a possible impostor, and the push term is scaled up to all anchors. `accepted` is the factor of
-    the last search and its objective. Where the number of candidates makes it lose anchors, values are estimates.
+    Every example stays a possible impostor, and the push term is scaled up to all anchors. Where the number of
+    candidates makes it lose anchors, values are estimates.
 
     A pair is measured by the metric of its second member's region. A point that takes part under several metrics is
     held once for each, in blocks, one block per region; factors are (c, r, rank) arrays accordingly.
@@ -162,11 +162,13 @@ class WorkingSet:
         dtype: type[np.floating] = np.float64,
     ) -> None:
         self.problem, self.dtype = problem, dtype
-        self.accepted: tuple[FloatArray, float] | None = None
         self.anchors = np.arange(len(problem.X), dtype=np.int32) if anchors is None else anchors
-        self.weight = problem.push.weight * len(problem.X) / len(self.anchors)
-        self.capacity, self.seconds = problem.push.source.capacity(self.anchors), 0.0
+        self.capacity = problem.push.source.capacity(self.anchors)
         self._points = problem.points.astype(dtype, copy=False)
+
+    @property
+    def weight(self) -> float:
+        return self.problem.push.weight * len(self.problem.X) / len(self.anchors)
 
     @property
     def has_all_anchors(self) -> bool:
@@ -175,48 +177,41 @@ class WorkingSet:
 
     # -- candidates -------------------------------------------------------------------------------------------------
 
-    def search(self, L: FloatArray, widen: float) -> FloatArray:
+    def search(self, L: FloatArray, widen: float, *, drawn: bool = False) -> FloatArray:
         """Search exhaustively around a factor, (c, r, rank), and keep only the points that the candidates use.
 
-        Where more pairs than may be held are near the margin, or the objective is far above that of the last search,
-        the factor has gone too far on candidates that were not complete: a metric between the two is searched instead.
+        If more pairs are near the margin than may be listed, fewer are, at a larger metric if there must be. Such a
+        list has pairs drawn at random, too, as any has if asked for.
         """
-        requested = L
-        for attempt in range(LIMITS.attempts):
-            if not self._search(L, widen):
-                L = self._nearer(L, attempt)
-                continue
-            objective = float(np.sum(L**2)) + self.weight * self._loss(L)
-            too_far = self.accepted is not None and not objective <= LIMITS.objective_ratio * self.accepted[1]
-            few_pairs = len(self.candidates.impostors) <= LIMITS.pairs_per_anchor * len(self.anchors)
-            if not too_far or attempt >= LIMITS.halvings or few_pairs:
-                self.accepted = (L, objective)
+        requested, problem, longer = L, self.problem, OPTIONS.enlargement
+        most = max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_anchor * len(self.anchors))
+        for _ in range(OPTIONS.attempts):
+            is_narrow = widen <= OPTIONS.narrowest
+            max_pairs = self.capacity if is_narrow else min(most, self.capacity)
+            points, factors = np.split(self._points, len(L)), np.swapaxes(L, 1, 2).astype(self.dtype)
+            Z = stacked_points([P @ F for P, F in zip(points, factors, strict=True)])
+            try:
+                near = problem.push.candidates(
+                    Z, problem.null_groups, widen=widen, among=self.anchors, max_pairs=max_pairs
+                )
+            except TooManyCandidates:
+                drawn = True
+                if is_narrow:
+                    L, longer = longer * L, longer**1.5
+                else:
+                    widen *= OPTIONS.narrowing
+            else:
+                self._set_candidates(self._with_drawn(near) if drawn else near)
                 return L
-            L = self._nearer(L, attempt)
         # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
         self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
-        self.weight = self.problem.push.weight * len(self.problem.X) / len(self.anchors)
         return self.search(requested, widen)
 
-    def _search(self, L: FloatArray, widen: float) -> bool:
-        """Search around a factor; False if there are too many candidates."""
-        began, problem = time.perf_counter(), self.problem
-        Z = stacked_points([P @ F.T.astype(self.dtype) for P, F in zip(np.split(self._points, len(L)), L, strict=True)])
-        try:
-            candidates = problem.push.candidates(
-                Z, problem.null_groups, widen=widen, among=self.anchors, max_pairs=self.capacity
-            )
-        except TooManyCandidates:
-            return False
-        self.seconds = time.perf_counter() - began
-        self._set_candidates(candidates)
-        return True
-
-    def _nearer(self, L: FloatArray, attempt: int) -> FloatArray:
-        """Half the way back to the metric of the last search, or after that, or without one, a larger metric."""
-        if self.accepted is None or attempt >= LIMITS.halvings:
-            return 2.0 * L
-        return orthogonal_rows(np.sqrt(0.5) * np.concatenate([self.accepted[0], L], axis=1))[0]
+    def _with_drawn(self, near: Candidates) -> Candidates:
+        """Add triplets at random: they hold off a metric that forgets what is far from every margin."""
+        drawn = self.problem.push.drawn(OPTIONS.drawn_per_anchor, self.problem.null_groups, self.anchors)
+        keys, near_keys = (C.first_triplets.keys(len(self._points)) for C in (drawn, near))
+        return Candidates.concatenate([near, drawn.select(np.isin(keys, near_keys, assume_unique=True, invert=True))])
 
     def _set_candidates(self, candidates: Candidates) -> None:
         """Keep the rows with candidates, and only the points that they use."""
@@ -241,12 +236,6 @@ class WorkingSet:
         self._coincident = np.flatnonzero(group[C.anchors[C.rows]] == group[C.impostors])
         self.X = self._points[self.used]
 
-    def _loss(self, L: FloatArray) -> float:
-        """The hinges at the factor of the search, push weight left out."""
-        Z = self.embed(L)
-        target_D = target_distances(Z, self.anchors_by_target, self.candidates.targets)
-        return float(hinge_slopes(Z, self.candidates, 0.0, self.problem.push.squared, target_D)[0].sum())
-
     # -- values and multipliers -------------------------------------------------------------------------------------
 
     def embed(self, L: FloatArray) -> NDArray[np.floating]:
@@ -270,7 +259,8 @@ class WorkingSet:
         losses, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, target_D)
         slopes *= self.weight
         first, second, weights = slope_pairs(self.candidates, slopes, self.anchors_by_target)
-        A = laplacian_form(self.X, first, second, weights, self.blocks)
+        used, blocks, first, second = self.blocks.used_by(first, second)
+        A = laplacian_form(self.X[used], first, second, weights, blocks)
         return Slopes(slopes, float(losses.sum()), 0.5 * (A + np.swapaxes(A, 1, 2)))
 
     def totals(self, multipliers: FloatArray) -> tuple[float, float | None, float]:
