@@ -246,7 +246,7 @@ def test_few_rows_in_many_features_are_solved_in_their_span_and_certified_in_all
     assert solution.lower_bound <= whole.objective
     assert whole.lower_bound <= solution.objective
     at_point = (sm.certify(stated, solution.components).lower_bound for stated in (problem, restated))
-    assert next(at_point) == pytest.approx(next(at_point), rel=1e-3, abs=1e-3)
+    assert next(at_point) == pytest.approx(next(at_point), rel=1e-3, abs=1e-2)
     certificate = sm.certify(restated, solution.components, dual=solution.dual)  # in all features
     assert certificate.objective == pytest.approx(solution.objective, rel=1e-6)
     assert certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-6)
