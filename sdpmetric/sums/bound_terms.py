@@ -254,13 +254,15 @@ class BoundTerms:
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
         underflow = TINY * np.count_nonzero(costs * (high[: len(costs)] > 0.0))
         values: list[float] = [sum_above(linear) + gamma(4) * float(np.abs(linear).sum()) + underflow]
-        M = components.T @ components
-        error = gamma(len(components) + 4) * (sizes.T @ sizes) + (len(components) * TINY if components.any() else 0.0)
-        if errors is not None:
-            products = sizes.T @ errors
-            error += (products + products.T) * (1.0 + gamma(len(components) + 4))
-        if images.metric is not None:
-            error += images.metric_errors
+        M, error = np.zeros((0, 0)), np.zeros((0, 0))
+        if self.depends_on_entries:
+            M, r = components.T @ components, len(components)
+            error = gamma(r + 4) * (sizes.T @ sizes) + (r * TINY if components.any() else 0.0)
+            if errors is not None:
+                products = sizes.T @ errors
+                error += (products + products.T) * (1.0 + gamma(r + 4))
+            if images.metric is not None:
+                error += images.metric_errors
         losses = zip(self.losses, self.pair_slices, self.signed_combinations, strict=True)
         is_exact = errors is None
         for loss, pairs, (up, down, count, _) in losses:
