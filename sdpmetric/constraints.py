@@ -15,7 +15,7 @@ __all__ = ["chunks", "pairs", "quadruplets", "triplets"]
 
 
 def pairs(y: ArrayLike, n_pairs: int | None = None, random_state: int = 0) -> tuple[IndexArray, BoolArray]:
-    """Pairs of examples, similar if their labels agree, as `ITML`, `MMC`, `SDML` and `POLA` draw them.
+    """Return pairs of examples, similar if their labels agree, as `ITML`, `MMC`, `SDML` and `POLA` draw them.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def triplets(
     near: int | None = None,
     random_state: int = 0,
 ) -> IndexArray:
-    """Triplets of each example, a near member of its class and a near one of another, as `SCML` makes them.
+    """Return triplets of each example, a near member of its class and a near one of another, as `SCML` makes them.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def triplets(
 
 
 def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) -> IndexArray:
-    """Quadruplets, a pair from one class and a pair from two classes, as `LSML` draws them.
+    """Return quadruplets, a pair from one class and a pair from two classes, as `LSML` draws them.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def quadruplets(y: ArrayLike, n_quadruplets: int = 1000, random_state: int = 0) 
 
 
 def chunks(y: ArrayLike, n_chunks: int, chunk_size: int = 2, random_state: int = 0) -> NDArray[np.int64]:
-    """Chunklets, examples known to belong together, drawn within classes as `RCA` draws them.
+    """Return chunklets, examples known to belong together, drawn within classes as `RCA` draws them.
 
     Parameters
     ----------

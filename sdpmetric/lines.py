@@ -59,7 +59,7 @@ class Lines:
 
 
 def latex(line: str) -> str:
-    """A plain line in LaTeX."""
+    """Return a plain line in LaTeX."""
     line = re.sub(r"sqrt\((\w+\(\w+,\w+\))\)", r"@\1#", line)  # the only root is that of a distance
     line = re.sub(r"\|\|(.+?)\|\|", r"\\lVert \1 \\rVert", line)
     line = re.sub("|".join(map(re.escape, SIGNS)), lambda sign: SIGNS[sign[0]], line)
@@ -77,12 +77,12 @@ def _word(symbol: re.Match[str]) -> str:
 
 
 def number(value: float) -> str:
-    """A number with six digits; there is no negative zero."""
+    """Return a number with six digits; there is no negative zero."""
     return f"{value + 0.0:.6g}"
 
 
 def times(weight: float | str, term: str) -> str:
-    """A weighted term; a sum is put in parentheses."""
+    """Return a weighted term; a sum is put in parentheses."""
     shown = weight if isinstance(weight, str) else number(weight)
     return term if shown == "1" else f"{shown} * ({term})" if is_sum(term) else f"{shown} * {term}"
 
@@ -92,7 +92,7 @@ def divided(term: str, weight: float) -> str:
 
 
 def is_sum(text: str) -> bool:
-    """Whether a sign stands outside of all brackets."""
+    """Return whether a sign stands outside of all brackets."""
     depth = np.cumsum([(char in "([") - (char in ")]") for char in text])
     return text.startswith("-") or any(depth[sign.start()] == 0 for sign in re.finditer(" [+-] ", text))
 
@@ -119,7 +119,7 @@ def shortened(lines: Sequence[str]) -> list[str]:
 
 
 def boxes(name: str, sign: str, limits: Sequence[float], unit: str = "1") -> list[str]:
-    """A line for all limits of a vector if they are equal; else one for each that is finite."""
+    """Return a line for all limits of a vector if they are equal; else one for each that is finite."""
     named = [name] if len(set(limits)) == 1 else [f"{name}[{t}]" for t in range(len(limits))]
     finite = ((entry, limit) for entry, limit in zip(named, limits, strict=False) if np.isfinite(limit))
     return [f"{entry} {sign} {number(limit) if unit == '1' else times(limit, unit)}" for entry, limit in finite]
@@ -130,7 +130,7 @@ def distance(i: int | str, j: int | str, symbol: str = "D") -> str:
 
 
 def points(X: NDArray[np.floating]) -> list[str]:
-    """The definition of the points, with their numbers if they are few."""
+    """Return the definition of the points, with their numbers if they are few."""
     if len(X) > MAX_POINTS or X.shape[1] > MAX_FEATURES:
         return ["x_i = X[i]"]
     return [", ".join(f"x_{i} = ({', '.join(map(number, row))})" for i, row in enumerate(X.tolist()))]

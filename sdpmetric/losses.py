@@ -88,18 +88,18 @@ class ScalarLoss(ABC):
 
     @abstractmethod
     def values(self, u: FloatArray) -> FloatArray:
-        """``l(u)``."""
+        """Return ``l(u)``."""
 
     def values_above(self, u: FloatArray) -> FloatArray:
-        """Floats not below the exact ``l(u)`` of floats."""
+        """Return floats not below the exact ``l(u)`` of floats."""
         return self._above(self.values(u), u, self.values(np.sign(u)) > 0.0)
 
     def conjugates_above(self, s: FloatArray) -> FloatArray:
-        """Floats not below the exact ``l*(s)`` of floats."""
+        """Return floats not below the exact ``l*(s)`` of floats."""
         return self._above(self.conjugates(s), s, s != 0.0)
 
     def is_in_proof_files(self, offset: FloatArray) -> bool:
-        """Whether `sdpmetric.check` knows the loss, for numbers with an offset."""
+        """Return whether `sdpmetric.check` knows the loss, for numbers with an offset."""
         return self.in_proof_files
 
     def dual_values_below(self, s: FloatArray, offset: FloatArray) -> FloatArray | None:
@@ -117,10 +117,10 @@ class ScalarLoss(ABC):
 
     @abstractmethod
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """The s that attains the largest ``s u - l*(s) - width / 2 s^2``, ``l'(u)`` if l has no kink."""
+        """Return the s that attains the largest ``s u - l*(s) - width / 2 s^2``, ``l'(u)`` if l has no kink."""
 
     def conjugates(self, s: FloatArray) -> FloatArray:
-        """``l*(s)`` for slopes between `lowest` and `highest`."""
+        """Return ``l*(s)`` for slopes between `lowest` and `highest`."""
         return 0.5 * self.curvature * s * s if self.curvature else np.zeros_like(s)
 
     def conjugate_slopes(self, s: FloatArray) -> FloatArray:
@@ -128,7 +128,7 @@ class ScalarLoss(ABC):
         return self.curvature * s if self.curvature else np.zeros_like(s)
 
     def conjugate_curvatures(self, s: FloatArray) -> FloatArray:
-        """``l*''(s)``."""
+        """Return ``l*''(s)``."""
         return np.full_like(s, self.curvature)
 
     @property
@@ -137,27 +137,27 @@ class ScalarLoss(ABC):
         return {}
 
     def of_rows(self, rows: NDArray[np.integer]) -> ScalarLoss:
-        """The same for some of the numbers."""
+        """Return the same for some of the numbers."""
         parameters = {name: values[rows] for name, values in self.parameters.items()}
         return type(self)(**parameters) if parameters else self
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """An interval that holds all slopes s with ``l(u) + l*(s) - s u <= gap``; by default all slopes."""
+        """Return an interval that holds all slopes s with ``l(u) + l*(s) - s u <= gap``; by default all slopes."""
         return np.broadcast_to(self.lowest, u.shape), np.broadcast_to(self.highest, u.shape)
 
     @abstractmethod
     def expression(self, u: Expression, cp: ModuleType) -> Program:
-        """The elementwise loss of a CVXPY vector, None for 0, and constraints that belong to it."""
+        """Return the elementwise loss of a CVXPY vector, None for 0, and constraints that belong to it."""
 
     def dual_expression(self, s: Expression, offset: FloatArray, cp: ModuleType) -> Expression:
-        """``s c - l*(s)`` of a CVXPY vector of slopes between `lowest` and `highest`, for offsets c."""
+        """Return ``s c - l*(s)`` of a CVXPY vector of slopes between `lowest` and `highest`, for offsets c."""
         if type(self).conjugates is not ScalarLoss.conjugates:
             raise TypeError(f"the loss {self.name!r} does not say its conjugate in CVXPY; define dual_expression.")
         value: Expression = cp.multiply(offset, s)
         return value - 0.5 * self.curvature * cp.square(s) if self.curvature else value
 
     def dual_text(self, a: str, weight: float, offset: float) -> str:
-        """``a c - w l*(a / w)`` in a printed program."""
+        """Return ``a c - w l*(a / w)`` in a printed program."""
         summands = [(offset, a), (-0.5 * self.curvature / weight, f"{a}^2")]
         return total(summand for summand in summands if summand[0])
 
@@ -180,7 +180,7 @@ class Hinge(ScalarLoss):
         return np.clip(u / width, 0.0, 1.0) if width else (u > 0.0).astype(np.float64)
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``(1 - s) [u]_+ <= gap``."""
+        """Return ``(1 - s) [u]_+ <= gap``."""
         return np.where(u > 0.0, 1.0 - gap / np.maximum(u, 0.0), 0.0), np.ones_like(u)
 
     def expression(self, u: Expression, cp: ModuleType) -> Program:
@@ -244,7 +244,7 @@ class SquaredHinge(ScalarLoss):
         return 2.0 * np.maximum(u, 0.0)
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``(s - 2 [u]_+)^2 <= 4 gap``."""
+        """Return ``(s - 2 [u]_+)^2 <= 4 gap``."""
         center, radius = self.slopes(u, 0.0), 2.0 * np.sqrt(gap)
         return center - radius, center + radius
 
@@ -286,7 +286,7 @@ class Logistic(ScalarLoss):
         return np.logaddexp(0.0, u)
 
     def values_above(self, u: FloatArray) -> FloatArray:
-        """``[u]_+ + log(1 + exp -|u|)`` with all roundings."""
+        """Return ``[u]_+ + log(1 + exp -|u|)`` with all roundings."""
         logs = log1p_bounds(exp_bounds(-np.abs(u))[1])[1]
         return np.where(u > 0.0, np.nextafter(np.maximum(u, 0.0) + logs, np.inf), logs)
 
@@ -297,7 +297,7 @@ class Logistic(ScalarLoss):
         return np.asarray(-entr(s) - entr(1.0 - s))
 
     def conjugates_above(self, s: FloatArray) -> FloatArray:
-        """Minus the entropy, each summand of it rounded downward."""
+        """Return minus the entropy, each summand of it rounded downward."""
         positive, below_one = np.where(s > 0.0, s, 1.0), np.where(s < 1.0, s, 0.0)
         entropy = all_below(s * -np.minimum(log_bounds(positive)[1], 0.0))
         return -all_below(entropy + all_below((1.0 - below_one) * -np.minimum(log1p_bounds(-below_one)[1], 0.0), 2))
@@ -335,7 +335,7 @@ class Hard(ScalarLoss):
         return np.zeros_like(u)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """``[u]_+ / width``, those of a quadratic penalty."""
+        """Return ``[u]_+ / width``, those of a quadratic penalty."""
         return np.asarray(np.maximum(u, 0.0) / width)
 
     def expression(self, u: Expression, cp: ModuleType) -> Program:
@@ -368,7 +368,7 @@ class NegativeRoot(ScalarLoss):
         return all_above(self.conjugates(s))
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``|1 / (2 x) - x sqrt(-u)| <= sqrt(gap)`` for the root x of the slope."""
+        """Return ``|1 / (2 x) - x sqrt(-u)| <= sqrt(gap)`` for the root x of the slope."""
         root, g = np.sqrt(np.maximum(-u, 0.0)), np.sqrt(gap)
         largest = g + np.sqrt(gap + 2.0 * root)  # x between 1 / largest and largest / (2 sqrt(-u))
         with np.errstate(divide="ignore"):
@@ -444,7 +444,7 @@ class LogRatio(ScalarLoss):
         return np.where(self.sides > 0, (1.0 - 4e-15) / self.bounds, np.inf)
 
     def is_in_proof_files(self, offset: FloatArray) -> bool:
-        """Whether numbers are excesses over the bounds themselves."""
+        """Return whether numbers are excesses over the bounds themselves."""
         return not (self.sides * self.bounds + offset).any()
 
     def _excess_ratio(self, u: FloatArray) -> FloatArray:
@@ -476,7 +476,7 @@ class LogRatio(ScalarLoss):
         return _divergence_above(-self.sides * all_above(s * self.bounds))
 
     def dual_values_below(self, s: FloatArray, offset: FloatArray) -> FloatArray | None:
-        """Floats not above ``log(1 - s a b)``, the dual value at the offset ``-s b``.
+        """Return floats not above ``log(1 - s a b)``, the dual value at the offset ``-s b``.
 
         That is ``-s a b - l*(a)``. The two summands cancel if a distance is far below its bound.
         """
@@ -494,7 +494,7 @@ class LogRatio(ScalarLoss):
         return np.asarray((self.bounds / (1.0 - self.sides * s * self.bounds)) ** 2)
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``y - log y - 1 <= gap`` for ``y = (1 - s a b) r``, which is 1 at the slope.
+        """Return ``y - log y - 1 <= gap`` for ``y = (1 - s a b) r``, which is 1 at the slope.
 
         Such a y is between ``max(1 - sqrt(2 gap), exp(-1 - gap))`` and ``1 + sqrt(2 gap) + gap``.
         """
@@ -503,7 +503,7 @@ class LogRatio(ScalarLoss):
         return np.fmin(*slopes), np.fmax(*slopes)
 
     def expression(self, u: Expression, cp: ModuleType) -> Program:
-        """``r - log r - 1`` of ``r = xi / b`` with ``s (xi - b) >= u``."""
+        """Return ``r - log r - 1`` of ``r = xi / b`` with ``s (xi - b) >= u``."""
         xi = cp.Variable(len(self.sides), name="xi")
         r = cp.multiply(1.0 / self.bounds, xi)
         return r - cp.log(r) - 1.0, [cp.multiply(self.sides, xi - self.bounds) >= u]
@@ -544,7 +544,7 @@ class Weighted:
         return np.multiply(self.weights, values, out=np.zeros(len(excess)), where=values > 0.0)
 
     def slopes(self, excess: FloatArray) -> FloatArray:
-        """The multipliers that belong to the excess, (p,)."""
+        """Return the multipliers that belong to the excess, (p,)."""
         slopes = self.scalar.slopes(excess, 0.0)
         return np.multiply(self.weights, slopes, out=np.zeros(len(excess)), where=slopes > 0.0)
 
@@ -572,7 +572,7 @@ LOSSES: dict[str, ScalarLoss] = {
 
 
 def find_loss(loss: str, owner: str) -> ScalarLoss:
-    """A loss by name."""
+    """Return a loss by name."""
     if loss not in LOSSES:
         raise ValueError(f"loss of {owner} must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
     return LOSSES[loss]

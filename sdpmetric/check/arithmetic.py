@@ -28,7 +28,7 @@ def total(terms: Iterable[arb]) -> arb:
 
 
 def square(x: arb) -> arb:
-    """``x^2``; FLINT's power of a ball about 0 is not finite."""
+    """Return ``x^2``; FLINT's power of a ball about 0 is not finite."""
     return x * x
 
 
@@ -37,7 +37,7 @@ def inner(A: arb_mat, B: arb_mat) -> arb:
 
 
 def bounds(ball: arb) -> tuple[float, float]:
-    """Floats at or below, and at or above, all numbers of a ball: a conversion is off by less than a step."""
+    """Return floats at or below, and at or above, all numbers of a ball: a conversion is off by less than a step."""
     if not ball.is_finite():
         raise Refused("numbers: one is infinite, or beyond the range in which anything is proven")
     low, high = float(ball.lower()), float(ball.upper())
@@ -51,7 +51,7 @@ def rounded(ball: arb) -> float:
 
 
 def distance_bounds(Z: FloatArray, i: int, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds of ``sum_k shares_jk (z_ik - z_jk)^2`` for all j, entries of z and shares off by a share U.
+    """Return bounds of ``sum_k shares_jk (z_ik - z_jk)^2`` for all j, entries of z and shares off by a share U.
 
     Where floats overflow the bounds are 0 and infinity, which exclude nothing.
     """

@@ -84,7 +84,7 @@ class Work:
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """What a file or a name says, in printable ASCII, its middle left out if it is longer."""
+    """Return what a file or a name says, in printable ASCII, its middle left out if it is longer."""
     characters = "".join(c if " " <= c <= "~" else ascii(c)[1:-1] for c in str(text)[: 10 * limit])
     return characters if len(characters) <= limit else f"{characters[: limit // 2]}...{characters[-limit // 2 :]}"
 
@@ -100,7 +100,7 @@ class ProofPart:
 
 
 def digits(low: float, high: float) -> tuple[str, str]:
-    """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
+    """Return two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
     for count in range(8, 16):
         bounds = zip((low, high), (ROUND_FLOOR, ROUND_CEILING), strict=True)
         shortened = [float(Context(prec=count, rounding=rounding).create_decimal(repr(x))) for x, rounding in bounds]
@@ -110,7 +110,7 @@ def digits(low: float, high: float) -> tuple[str, str]:
 
 
 def number(name: str, value: object) -> float:
-    """A finite number of the text of a proof."""
+    """Return a finite number of the text of a proof."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise BadInput(f"{name!r} of the proof is not a finite number.")
     return float(value)
@@ -156,7 +156,7 @@ def numbered(names: list[Any]) -> IndexArray:
 
 
 def digest(arrays: Arrays, text: str = "") -> str:
-    """SHA-256 of a text and of arrays in the order of their names: shapes, and numbers as 8-byte floats."""
+    """Return SHA-256 of a text and of arrays in the order of their names: shapes, and numbers as 8-byte floats."""
     state = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         state.update(f"{name}{arrays[name].shape}".encode() + np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
@@ -179,7 +179,7 @@ def limited(kind: str, size: int) -> None:
 
 
 def read_npz(path: Path, needed: list[str], allows_others: bool = False) -> Arrays:
-    """Arrays of an NPZ file, numbers or text; with `others` it may hold more, not read."""
+    """Return arrays of an NPZ file, numbers or text; with `others` it may hold more, not read."""
     with ZipFile(BytesIO(contents(path))) as file:
         infos = {entry.filename.removesuffix(".npy"): entry for entry in file.infolist()}
         limited("arrays of a file", len(file.infolist()))
@@ -202,7 +202,7 @@ def read_npz(path: Path, needed: list[str], allows_others: bool = False) -> Arra
 
 
 def _array(member: BytesIO) -> NDArray[Any]:
-    """An array of NumPy's format: nothing is allocated for its header."""
+    """Return an array of NumPy's format: nothing is allocated for its header."""
     reader = npy.read_array_header_1_0 if npy.read_magic(member) == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = reader(member)
     if dtype.kind not in "fiubUS":
@@ -275,7 +275,7 @@ def read(data_path: Path, proof_path: Path) -> tuple[list[Any], Arrays, list[Pro
 
 
 def read_data(path: Path, members: set[str]) -> tuple[Arrays, dict[str, int]]:
-    """What the proof says that it needs of a file, and its sizes."""
+    """Return what the proof says that it needs of a file, and its sizes."""
     arrays, sizes = read_npz(path, [*members], True), dict[str, int]()
     for name, wanted in DATA.items():
         if name in members:

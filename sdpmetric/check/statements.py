@@ -183,7 +183,7 @@ LOSSES: dict[str, tuple[Function, Function, float]] = {
 
 
 def _summed(floats: list[float]) -> tuple[arb, str]:
-    """A sum of floats that is at least 0, and in words."""
+    """Return a sum of floats that is at least 0, and in words."""
     if not (weight := total(map(arb, floats))) >= 0:
         raise BadInput("a weight of the proof is negative.")
     return weight, " + ".join(map(repr, floats)).replace("+ -", "- ")
@@ -194,7 +194,7 @@ def _weighed(w: FloatArray, loss: str = "") -> str:
 
 
 def rows(term: ProofPart, program: Program, weight: arb) -> str:
-    """``weight sum_i w_i l(c_i + sum K D)``, K by places of pairs with factors."""
+    """Return ``weight sum_i w_i l(c_i + sum K D)``, K by places of pairs with factors."""
     c, w, a, places, pairs, factors = term.arrays.values()
     if term.loss == "log ratio" and not c.all():
         raise BadInput("offsets of log ratios of the proof are 0.")
@@ -208,7 +208,7 @@ def rows(term: ProofPart, program: Program, weight: arb) -> str:
 
 
 def _in_words(program: Program, offsets: list[float], K: list[Entries]) -> str:
-    """Kinds of rows, the most frequent first, and how many comparisons of the data they are."""
+    """Return kinds of rows, the most frequent first, and how many comparisons of the data they are."""
     kinds, comparisons, in_data, n = dict[str, int](), set[Comparison](), set[Comparison](), len(program.data["X"])
     for c, combination in zip(offsets, K, strict=True):
         entries = sorted((-x, i, j) for (i, j), x in combination)
@@ -235,7 +235,7 @@ def _in_words(program: Program, offsets: list[float], K: list[Entries]) -> str:
 
 
 def labels(term: ProofPart, program: Program, weight: arb) -> str:
-    """``pull sum_ij w_i D_ij + weight sum_ijl w_i w_l h(offset + D_ij - D_il)``, h the hinge or its square.
+    """Return ``pull sum_ij w_i D_ij + weight sum_ijl w_i w_l h(offset + D_ij - D_il)``, h the hinge or its square.
 
     j are the target neighbors of i, and l all examples of other classes: all triplets count at the point. Those with
     neither a multiplier nor, by bounds of their distances, a loss are left out.
@@ -291,7 +291,7 @@ def origin_of_targets(X: FloatArray, y: IndexArray, targets: IndexArray, work: W
 
 
 def matrix(term: ProofPart, program: Program, weight: arb) -> str:
-    """A convex function of the metric: its trace, a distance, or the size of its other entries."""
+    """Return a convex function of the metric: its trace, a distance, or the size of its other entries."""
     kind, size, arrays = term.kind, program.matrix.nrows(), term.arrays
     roots = [program.P * balls(L.T) for L in program.L]
     program.work.spend(4 * size**2, 8 * size**3)
@@ -332,7 +332,7 @@ TERMS = {"labels": labels, "rows": rows}
 
 
 def prove(data: Arrays, domain: ProofPart, terms: list[ProofPart], cost: int) -> tuple[arb, arb, str]:
-    """An upper bound at the point, a lower bound of all metrics, and the program in words.
+    """Return an upper bound at the point, a lower bound of all metrics, and the program in words.
 
     `cost` is the number of ordinary multiplications that take the time of one at the present precision.
     """

@@ -159,7 +159,7 @@ class _Energies:
             self.named = _nearest_of_classes(centered[order], centered_queries, self.starts, self.n_neighbors)
 
     def by_blocks(self, method: Callable[[Block], NDArray[ScalarT]]) -> NDArray[ScalarT]:
-        """What a method makes of all queries, a block of them at a time."""
+        """Return what a method makes of all queries, a block of them at a time."""
         rows, outputs = max(1, min(ENTRIES_AT_ONCE // len(self.reach), ROWS)), dict[int, NDArray[ScalarT]]()
 
         def evaluate(t: int) -> None:
@@ -195,7 +195,7 @@ class _Energies:
         return (1.0 - self.push_weight) * pull + self.push_weight * invaded, D, nearest, closest
 
     def all_energies(self, block: Block) -> FloatArray:
-        """The energy of every label, (m, c)."""
+        """Return the energy of every label, (m, c)."""
         cost, D, nearest, _ = block
         limits, ordered = np.where(nearest < np.inf, 1.0 + nearest, 0.0), np.sort(D, axis=1)
         rows = zip(ordered, limits, strict=True)
@@ -231,7 +231,7 @@ class _Energies:
 
 
 def _below(D: NDArray[np.floating], limits: NDArray[np.floating]) -> tuple[LongArray, LongArray, FloatArray]:
-    """Rows and columns of the distances below their limits, and these distances."""
+    """Return rows and columns of the distances below their limits, and these distances."""
     hits = np.flatnonzero(limits > D)
     row, column = np.divmod(hits, D.shape[1])
     return row, column, D.ravel()[hits].astype(np.float64)
@@ -240,7 +240,7 @@ def _below(D: NDArray[np.floating], limits: NDArray[np.floating]) -> tuple[LongA
 def _nearest_of_classes(
     train: NDArray[np.floating], queries: NDArray[np.floating], starts: NDArray[np.int64], k: int
 ) -> NDArray[np.int64]:
-    """The k nearest training examples of each class for each query, (m, c, k), padded with -1."""
+    """Return the k nearest training examples of each class for each query, (m, c, k), padded with -1."""
     nearest = np.full((len(queries), len(starts) - 1, k), -1, dtype=np.int64)
     for c, (first, last) in enumerate(pairwise(starts.tolist())):
         some = min(k, last - first)
@@ -271,7 +271,7 @@ def _reach(
     order: NDArray[np.int64],
     targets: NDArray[np.int32],
 ) -> FloatArray:
-    """``1 + D_ij`` for each target neighbor, the largest first, for the training examples in class order."""
+    """Return ``1 + D_ij`` for each target neighbor, the largest first, for the training examples in class order."""
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     mine = targets[order]
@@ -288,7 +288,7 @@ def _reach(
 
 
 def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLike | sp.sparray | sp.spmatrix:
-    """Rows of unequal length, padded with -1, as a sparse graph."""
+    """Return rows of unequal length, padded with -1, as a sparse graph."""
     if sp.issparse(target_neighbors):
         return target_neighbors
     indices = validation.rectangular("target_neighbors", target_neighbors)

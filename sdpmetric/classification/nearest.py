@@ -25,7 +25,7 @@ def nearest_neighbors(
     regions: ArrayLike | None = None,
     algorithm: Algorithm = "auto",
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Nearest training examples under learned metrics.
+    """Return the nearest training examples under learned metrics.
 
     With several metrics, the distance to a training example is measured by the metric of the training example's region
     (Weinberger and Saul 2009, section 5.2, Eq. 16) [WS2009]: the distance is not symmetric.
@@ -105,7 +105,7 @@ def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[
 
 
 def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Squared distances and row numbers of the k nearest rows of Z."""
+    """Return squared distances and row numbers of the k nearest rows of Z."""
     validation.check_choice("algorithm", algorithm, get_args(Algorithm))
     if algorithm == "partial":
         axes = np.linalg.eigh(np.cov(Z.T, ddof=0).reshape(Z.shape[1], -1))[1][:, ::-1]
@@ -141,7 +141,7 @@ def knn_predict(
     regions: ArrayLike | None = None,
     algorithm: Algorithm = "auto",
 ) -> NDArray[np.generic]:
-    """Majority vote of the nearest training examples; ties shrink the neighborhood until they break.
+    """Return the majority vote of the nearest training examples; ties shrink the neighborhood until they break.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def knn_predict(
 
 
 def majority(nearest: NDArray[np.integer], n_classes: int) -> NDArray[np.integer]:
-    """The vote of the class indices (m, k) of neighbors, nearest first; ties shrink the neighborhood, (m,)."""
+    """Return the vote of the class indices (m, k) of neighbors, nearest first; ties shrink the neighborhood, (m,)."""
     m, k = nearest.shape
     votes = np.zeros((m, k, n_classes), dtype=np.int64)
     np.put_along_axis(votes, nearest[:, :, None], 1, axis=2)

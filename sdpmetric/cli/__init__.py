@@ -197,7 +197,7 @@ def check(
 
 
 def _filled(text: str) -> str:
-    """Lines that fit into a terminal of 80 columns, a mark before them included."""
+    """Return lines that fit into a terminal of 80 columns, a mark before them included."""
     return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)
 
 

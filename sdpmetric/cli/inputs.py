@@ -167,7 +167,7 @@ def _labeled(frame: pd.DataFrame, names: Sequence[str], label: int, path: Path, 
 
 
 def _counts_rows(column: pd.Series[object]) -> bool:
-    """Whether a column counts from 0, as pandas writes it, or from 1, as R does."""
+    """Return whether a column counts from 0, as pandas writes it, or from 1, as R does."""
     return any((column.astype(str) == [str(k + first) for k in range(len(column))]).all() for first in (0, 1))
 
 
@@ -275,7 +275,7 @@ def load(data: str, options: ProblemOptions) -> Table:
 
 
 def _names(values: list[str] | None) -> list[str]:
-    """The names in options that may be repeated, each a line of CSV."""
+    """Return the names in options that may be repeated, each a line of CSV."""
     return [name.strip() for line in csv.reader(values or [], skipinitialspace=True) for name in line if name.strip()]
 
 
@@ -357,7 +357,7 @@ def pictured_neighbors(stated: Stated, n_neighbors: int) -> int:
 
 
 def data_beside(proof: Path) -> Path:
-    """The file for the data that a proof is about."""
+    """Return the file for the data that a proof is about."""
     return proof.with_suffix(".data.npz")
 
 

@@ -61,7 +61,7 @@ class Output:
 
 
 def _finite(value: object) -> object:
-    """The same without infinities and NaN, which JSON does not have: None."""
+    """Return the same without infinities and NaN, which JSON does not have: None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -134,7 +134,7 @@ def progress(title: str, tol: float) -> Iterator[Callback]:
 
 
 def sentence(certificate: Certificate, tol: float) -> str:
-    """What is proven, in a sentence."""
+    """Return what is proven, in a sentence."""
     if not isinstance(certificate, DualityCertificate):
         return f"{certificate}."
     low, high = text.digits(certificate.lower_bound, certificate.objective)

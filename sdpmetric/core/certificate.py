@@ -33,7 +33,7 @@ def absolute_gap(objective: float, lower_bound: float) -> float:
 
 
 def excess(objective: float, lower_bound: float) -> str:
-    """How far above the smallest possible objective this one is at most, as a clause.
+    """Return how far above the smallest possible objective this one is at most, as a clause.
 
     It is relative to the lower bound, in percent, if that is positive, and a difference if it is negative. The
     gap that solvers close is relative to the objective, the larger of the two, and at most 1: at a relative gap of 0.89
@@ -48,7 +48,7 @@ def excess(objective: float, lower_bound: float) -> str:
 
 
 def relative_gap(objective: float, lower_bound: float) -> float:
-    """The relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 if both are 0, infinity without evidence.
+    """Return the relative gap ``(primal - dual) / max(|primal|, |dual|)``; 0 if both are 0, infinity without evidence.
 
     Where both are positive it is what share of the objective another point can save at most; it never exceeds 1. How
     far the objective may be above the smallest possible one is in `excess`, relative to the lower bound.
@@ -136,11 +136,11 @@ class Certificate(ABC):
         return relative_gap(self.objective, self.lower_bound)
 
     def gap_in_words(self, digits: int = 3) -> str:
-        """The gap that `proves_optimal` compares with a tolerance, rounded up to some digits."""
+        """Return the gap that `proves_optimal` compares with a tolerance, rounded up to some digits."""
         return f"relative gap {scientific(self.relative_gap, digits)}"
 
     def proves_optimal(self, tol: float) -> bool:
-        """Whether the point is proven to be within a relative gap of `tol` of the optimum.
+        """Return whether the point is proven to be within a relative gap of `tol` of the optimum.
 
         Parameters
         ----------
@@ -150,12 +150,12 @@ class Certificate(ABC):
         return False
 
     def settles(self, tol: float) -> bool:
-        """Whether `status` holds however the solve ended."""
+        """Return whether `status` holds however the solve ended."""
         return self.proves_optimal(tol)
 
     @abstractmethod
     def status(self, tol: float) -> Status:
-        """The status of a solve that was not interrupted and ended with this certificate.
+        """Return the status of a solve that was not interrupted and ended with this certificate.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class Certificate(ABC):
 
     @abstractmethod
     def finding(self) -> str:
-        """What the certificate says, as the end of a sentence that begins with the program."""
+        """Return what the certificate says, as the end of a sentence that begins with the program."""
 
     def with_origin(self, before: Certificate) -> Self:
         """The same certificate, with what a certificate of the same point before rounding knows of its program."""
@@ -187,7 +187,7 @@ class Certificate(ABC):
         return f"{self.program}: {self.finding()}{self.reservation}{saved}"
 
     def facts(self) -> dict[str, object]:
-        """What is known, by name, for tables."""
+        """Return what is known, by name, for tables."""
         names = {"n_active": f"active {self.constraints}", "kind": "kind of proof"}
         values = {"relative_gap": self.relative_gap} | self.to_dict() | dict(self.info)
         del values["constraints"], values["info"]
@@ -198,12 +198,12 @@ class Certificate(ABC):
         return text.facts(str(self), self.facts())
 
     def to_dict(self) -> dict[str, object]:
-        """Kind and fields by name, for JSON; `from_dict` reads it again."""
+        """Return the kind and fields by name, for JSON; `from_dict` reads it again."""
         return {"kind": self.kind} | asdict(self)
 
     @staticmethod
     def from_dict(values: dict[str, object]) -> Certificate:
-        """The certificate that `to_dict` wrote."""
+        """Return the certificate that `to_dict` wrote."""
         arguments, kind = dict(values), KINDS.get(str(values.get("kind")))
         if kind is None or not arguments.pop("kind"):
             raise ValueError(f"{values.get('kind')!r} is not a certificate of a kind among {', '.join(KINDS)}.")
@@ -263,13 +263,13 @@ class DualityCertificate(Certificate):
         return not self.as_saved and (self.relative_gap <= tol or self.resolved)
 
     def status(self, tol: float) -> Status:
-        """``optimal`` if the gap is proven; ``stalled`` if it is above ten times the tolerance."""
+        """Return ``optimal`` if the gap is proven; ``stalled`` if it is above ten times the tolerance."""
         if self.proves_optimal(tol):
             return Status.OPTIMAL
         return Status.OPTIMAL_INACCURATE if self.proves_optimal(10.0 * tol) else Status.STALLED
 
     def finding(self) -> str:
-        """Objective, lower bound and gap."""
+        """Return objective, lower bound and gap."""
         directions = self.info.get("null_dimension")
         null = f", {directions} null directions of the pull cost" if directions else ""
         polished = ", multipliers polished" if self.info.get("polished") else ""
@@ -294,7 +294,7 @@ class RelaxationCertificate(DualityCertificate):
         return cls(**asdict(certificate))
 
     def status(self, tol: float) -> Status:
-        """``optimal`` if the gap is proven; a solver that ends by itself is at a stationary point."""
+        """Return ``optimal`` if the gap is proven; a solver that ends by itself is at a stationary point."""
         return Status.OPTIMAL if self.proves_optimal(tol) else Status.STATIONARY
 
 
@@ -315,15 +315,15 @@ class InfeasibilityCertificate(Certificate):
     kind: ClassVar[str] = "infeasibility"
 
     def settles(self, tol: float) -> bool:
-        """True: a contradiction is proven; False of what a file says."""
+        """Return true: a contradiction is proven; False of what a file says."""
         return not self.as_saved
 
     def status(self, tol: float) -> Status:
-        """``infeasible``."""
+        """Return ``infeasible``."""
         return Status.INFEASIBLE
 
     def finding(self) -> str:
-        """The constraints that contradict each other."""
+        """Return the constraints that contradict each other."""
         first = ", ".join(map(str, self.contradiction[:10])) + (", .." if len(self.contradiction) > 10 else "")
         return f"infeasible, {self.constraints} {first} contradict each other"
 
@@ -346,11 +346,11 @@ class RegretCertificate(Certificate):
     kind: ClassVar[str] = "regret"
 
     def status(self, tol: float) -> Status:
-        """``stream_ended``."""
+        """Return ``stream_ended``."""
         return Status.STREAM_ENDED
 
     def finding(self) -> str:
-        """Cumulative loss, the best fixed metric's, and what the theorem allows."""
+        """Return the cumulative loss, the best fixed metric's, and what the theorem allows."""
         allowed = "" if self.regret_bound is None else f", theorem's bound {self.regret_bound:.8g}"
         return (
             f"cumulative loss {self.objective:.8g}, that of every fixed metric is at least {self.lower_bound:.8g} "
@@ -377,11 +377,11 @@ class StationarityCertificate(Certificate):
         return 0.0 < self.stationarity <= tol
 
     def status(self, tol: float) -> Status:
-        """``stationary`` if the gradient is at most `tol`."""
+        """Return ``stationary`` if the gradient is at most `tol`."""
         return Status.STATIONARY if self.stationarity <= tol else Status.STALLED
 
     def finding(self) -> str:
-        """Objective and norm of the gradient."""
+        """Return objective and norm of the gradient."""
         return f"objective {self.objective:.8g}, norm of the gradient {self.stationarity:.2e} ({self.kind})"
 
 
@@ -426,7 +426,7 @@ def check_triplet_multipliers(dual: Multipliers) -> Dual:
 
 
 def check_multipliers(dual: Multipliers, shape: tuple[int, ...], meaning: str) -> FloatArray:
-    """Multipliers of a statement that lists its constraints, of a shape, float64."""
+    """Return multipliers of a statement that lists its constraints, of a shape, float64."""
     if isinstance(dual, Dual):
         raise TypeError(f"dual must be an array of shape {shape}, {meaning}; this problem has no triplets.")
     return validation.check_matrix("dual", dual, shape, meaning)

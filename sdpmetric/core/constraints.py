@@ -26,7 +26,7 @@ class Cost(Protocol):
         """The largest multipliers, (p,); infinite if there is no upper bound."""
 
     def values(self, excess: FloatArray) -> FloatArray:
-        """What each constraint costs, (p,)."""
+        """Return what each constraint costs, (p,)."""
 
     def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
         """Where every optimal multiplier lies if a point with this excess is within a gap of the optimum."""
@@ -115,7 +115,7 @@ class TermCosts:
 def joined_constraints(
     terms: Mapping[str, TermConstraints], dual: Multipliers, sums: Mapping[str, float]
 ) -> Constraints:
-    """The constraints of all parts by name; a role that a part has not is -1 there."""
+    """Return the constraints of all parts by name; a role that a part has not is -1 there."""
     blocks, sizes = list(terms.values()), [len(term.excess) for term in terms.values()]
     stretch = list[tuple[IndexArray, IndexArray, FloatArray]]()
     for k, term in enumerate(blocks):

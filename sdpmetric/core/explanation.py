@@ -67,7 +67,7 @@ class Support:
         return self.lower > 0
 
     def to_dict(self) -> Columns:
-        """Columns by name, as ``pandas.DataFrame`` takes them."""
+        """Return columns by name, as ``pandas.DataFrame`` takes them."""
         values = {"multiplier": self.multipliers, "ceiling": self.ceilings, "lower": self.lower, "upper": self.upper}
         return {**self.columns, **values}
 
@@ -100,7 +100,7 @@ class Influence:
         return np.asarray(np.sum(list(self.by_role.values()), axis=0))
 
     def to_dict(self) -> Columns:
-        """Columns by name, one row for each example."""
+        """Return columns by name, one row for each example."""
         roles = {f"as_{role}": values for role, values in self.by_role.items()}
         return {"example": np.arange(len(self.total)), **roles, "total": self.total, "contribution": self.contribution}
 
@@ -142,7 +142,7 @@ class Slacks:
         return len(self.values)
 
     def to_dict(self) -> Columns:
-        """Columns by name, one row for each violated constraint."""
+        """Return columns by name, one row for each violated constraint."""
         return {**self.columns, "slack": self.values, "loss": self.losses}
 
     def __str__(self) -> str:
@@ -194,7 +194,7 @@ class Sensitivity:
         return self.lower_bound + self.margin * (margin - 1.0)
 
     def to_dict(self) -> dict[str, float]:
-        """The derivatives by margin and weights, by name."""
+        """Return the derivatives by margin and weights, by name."""
         return ({} if self.margin is None else {"margin": self.margin}) | dict(self.weights)
 
     def __str__(self) -> str:
@@ -319,7 +319,7 @@ def _influence(constraints: Constraints, n: int) -> Influence:
 
 
 def _slacks(constraints: Constraints, n: int, kind: str) -> tuple[Slacks, FloatArray]:
-    """The violated constraints, and the derivatives by the factors of their losses."""
+    """Return the violated constraints, and the derivatives by the factors of their losses."""
     violated = np.flatnonzero(constraints.excess > 0)
     violated = violated[np.argsort(-constraints.excess[violated], kind="stable")]
     losses = constraints.loss.values(constraints.excess)

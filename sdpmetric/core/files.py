@@ -86,7 +86,7 @@ def _take_over(temporary: Path, old: os.stat_result) -> None:
 
 
 def printable(text: object) -> str:
-    """What a file or a name says, without control characters: those are written as in Python's literals."""
+    """Return what a file or a name says, without control characters: those are written as in Python's literals."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
@@ -304,7 +304,7 @@ class Proof:
 
 
 def digest_of_arrays(arrays: Mapping[str, NDArray[np.generic]], text: str = "") -> str:
-    """SHA-256 of a text and of arrays in the order of their names: shapes, and numbers as 8-byte floats."""
+    """Return SHA-256 of a text and of arrays in the order of their names: shapes, and numbers as 8-byte floats."""
     state = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name], dtype="<f8")
@@ -318,4 +318,4 @@ class Provable(Protocol):
     """A statement with proofs that can be written to files."""
 
     def proof(self, components: NDArray[np.float64], dual: Multipliers | None) -> Proof:
-        """What a point and multipliers prove."""
+        """Return what a point and multipliers prove."""

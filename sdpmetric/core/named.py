@@ -51,7 +51,7 @@ def named_components(
     n_components: int,
     random_state: RandomState = 0,
 ) -> FloatArray:
-    """Components to begin with; "auto" by the rules of scikit-learn's ``NeighborhoodComponentsAnalysis``."""
+    """Return components to begin with; "auto" by the rules of scikit-learn's ``NeighborhoodComponentsAnalysis``."""
     validation.check_spread(X)
     n, d = X.shape
     if init == "auto":
@@ -95,7 +95,7 @@ def _variances(X: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
 
 
 def _whitening(X: NDArray[np.floating]) -> FloatArray:
-    """Components under which the data have the identity for their covariance, the largest variance last."""
+    """Return components under which the data have the identity for their covariance, the largest variance last."""
     variances, axes = _variances(X)
     return np.asarray((axes / np.sqrt(variances + 1e-3 * variances.mean())).T)  # so the covariance has an inverse
 
@@ -121,7 +121,7 @@ class SampleSize:
     def of(
         cls, X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
     ) -> SampleSize:
-        """The sample of ``sum_p w_p D_M(p)`` over pairs of examples."""
+        """Return the sample of ``sum_p w_p D_M(p)`` over pairs of examples."""
         examples = len(np.unique(np.concatenate([first, second])))
         directions = min(int(X.any(axis=0).sum()), max(examples - 1, 0))
         return cls(examples, directions, lambda: float(distances(X, first, second) @ weights))
@@ -131,7 +131,7 @@ class SampleSize:
         return self.directions / max(self.examples, 1)
 
     def ridge(self, ridge: Ridge) -> float:
-        """The ridge that is asked for; "auto" is the mean cost of a direction times the square of `crowding`."""
+        """Return the ridge that is asked for; "auto" is the mean cost of a direction times the square of `crowding`."""
         if isinstance(ridge, str):
             if ridge != "auto":
                 raise ValueError(f"ridge must be a number of at least 0 or 'auto', got {ridge!r}.")

@@ -21,7 +21,7 @@ MAX_LISTED = 2000
 
 
 def check_labeled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[IndexArray, BoolArray]:
-    """Pairs of two different rows below n, none of them both similar and dissimilar."""
+    """Return pairs of two different rows below n, none of them both similar and dissimilar."""
     rows = check_pairs(pairs, n)
     flags = check_similar(similar, len(rows))
     ordered = np.sort(rows, axis=1).astype(np.int64)
@@ -38,7 +38,7 @@ def check_labeled_pairs(pairs: ArrayLike, similar: ArrayLike, n: int) -> tuple[I
 def check_targets(
     data: NDArray[np.floating], pairs: ArrayLike, targets: ArrayLike, sides: ArrayLike | None
 ) -> tuple[IndexArray, FloatArray, FloatArray]:
-    """Pairs of two different rows, the target of each squared distance, and the side on which it binds."""
+    """Return pairs of two different rows, the target of each squared distance, and the side on which it binds."""
     rows = check_pairs(pairs, len(data))
     values = validation.check_column("targets", targets, len(rows), "pair")
     if not (is_distance := np.isfinite(values) & (values >= 0)).all():
@@ -77,7 +77,7 @@ def pairs_of_labels(index: IndexArray, n_pairs: int | None, random_state: int | 
 def weighted_pairs_of_labels(
     y: ArrayLike, n: int, n_pairs: int | None, random_state: int | None, sample_weight: ArrayLike | None
 ) -> tuple[IndexArray, BoolArray, FloatArray | None]:
-    """`pairs_of_labels` of examples of positive weight, and products of these weights, None without any."""
+    """Return `pairs_of_labels` of examples of positive weight, and products of these weights, None without any."""
     _, index = validation.check_labels(y, n)
     weights = check_sample_weight(sample_weight, n)
     if weights is None:
@@ -120,7 +120,7 @@ def weight_of_slacks(
     largest: float,
     total: float,
 ) -> float:
-    """`most`, or less: together the slacks of all pairs weigh `total` at most; weighted by their own weights.
+    """Return `most`, or less: together the slacks of all pairs weigh `total` at most; weighted by their own weights.
 
     Similar pairs of equal examples cost nothing under any metric and do not count. So whole weights of examples, with
     products as the pairs' weights, act like repeated rows.
@@ -139,7 +139,7 @@ def check_pairs(pairs: ArrayLike, n: int, *, distinct: bool = True, required: bo
 
 
 def check_similar(similar: ArrayLike, n_pairs: int) -> BoolArray:
-    """Flags of pairs, bool or +1 and -1, as bool; (p,)."""
+    """Return flags of pairs, bool or +1 and -1, as bool; (p,)."""
     flags = np.asarray(unmasked("similar", similar))
     if flags.shape != (n_pairs,):
         raise ValueError(f"similar must have shape ({n_pairs},), one flag for each pair, got {flags.shape}.")
@@ -154,7 +154,7 @@ def check_similar(similar: ArrayLike, n_pairs: int) -> BoolArray:
 
 
 def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:
-    """A lower bound on the squared hinges of every fixed metric and threshold, from pairs with both labels.
+    """Return a lower bound on the squared hinges of every fixed metric and threshold, from pairs with both labels.
 
     Where a pair is listed m times as similar and n times as dissimilar, the squared hinges add up to
     ``m [1 - z]_+^2 + n [1 + z]_+^2`` with ``z = b - v^T A v``, which is ``4 m n / (m + n)`` at least.
@@ -191,7 +191,7 @@ DENSE_ROWS = 200
 
 
 def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) -> IndexArray:
-    """Nearest neighbors of every example within its class, itself left out.
+    """Return the nearest neighbors of every example within its class, itself left out.
 
     Distances that agree to a relative 1e-9 count as tied, so the choice does not depend on rounding; ties go to
     the lowest index. The optimum of LMNN depends on this rule if features are integers.
@@ -211,7 +211,7 @@ def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) ->
 
 
 def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
-    """The k nearest other rows of each row of P under the tie rule."""
+    """Return the k nearest other rows of each row of P under the tie rule."""
     n = len(P)
     if n <= DENSE_ROWS:
         return _nearest_of_all(P, np.arange(n), k)
@@ -232,7 +232,7 @@ def _nearest_others(P: FloatArray, k: int) -> NDArray[np.int64]:
 
 
 def _nearest_of_all(P: FloatArray, rows: NDArray[np.integer], k: int) -> NDArray[np.int64]:
-    """The k nearest other rows of some rows of P, from their distances to all."""
+    """Return the k nearest other rows of some rows of P, from their distances to all."""
     D = cdist(P[rows], P, "sqeuclidean")
     D[np.arange(len(rows)), rows] = np.inf
     return _pick(np.broadcast_to(np.arange(len(P)), D.shape), D, k)

@@ -148,7 +148,7 @@ class Problem(ABC):
         """
 
     def beside(self, components: FloatArray) -> dict[str, float]:
-        """Numbers that follow from a point, for `Solution.extras`: POLA's best ``threshold``. Default: none.
+        """Return numbers that follow from a point, for `Solution.extras`: POLA's best ``threshold``. Default: none.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Problem(ABC):
         return {}
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
-        """The factor of a given point, float64, and how far the metric was from the PSD cone, relatively.
+        """Return the factor of a given point, float64, and how far the metric was from the PSD cone, relatively.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class Problem(ABC):
         return replace(self, **values)
 
     def best_scale(self, components: FloatArray) -> float:
-        """The number s > 0 that about minimizes the objective of ``s * components``, not above that of s = 1.
+        """Return the number s > 0 that about minimizes the objective of ``s * components``, not above that of s = 1.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class Problem(ABC):
         return scale if self.objective(scale * components) < self.objective(components) else 1.0
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
-        """What `best_scale` minimizes: the objective of multiples of a factor, or a part that stands for it."""
+        """Return what `best_scale` minimizes: the objective of multiples of a factor, or a part that stands for it."""
         return lambda scale: self.objective(scale * components)
 
     @property
@@ -351,7 +351,7 @@ class Constrained(Protocol):
     """A statement that lists the constraints its multipliers belong to, for `explain`."""
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """The violated constraints and those with a positive multiplier.
+        """Return the violated constraints and those with a positive multiplier.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class Constrained(Protocol):
 
 
 def statements() -> dict[str, type[Problem]]:
-    """The statements with a name, by name, those of other packages that are imported as well."""
+    """Return the statements with a name, by name, those of other packages that are imported as well."""
     by_name: dict[str, type[Problem]] = {}
     queue = list(Problem.__subclasses__())
     while queue:
@@ -386,7 +386,7 @@ def unsupported(verb: str, problem: object, reason: str) -> TypeError:
 
 
 def digest(*values: object) -> str:
-    """SHA-256 of values and of everything in them, as hexadecimal digits."""
+    """Return SHA-256 of values and of everything in them, as hexadecimal digits."""
     state = hashlib.sha256()
     for value in values:
         _add(state, value)

@@ -17,7 +17,7 @@ ValueT = TypeVar("ValueT")
 
 
 def read_only(value: ValueT) -> ValueT:
-    """The value with read-only copies of the arrays in it; arrays that were copied before are shared."""
+    """Return the value with read-only copies of the arrays in it; arrays that were copied before are shared."""
     return cast(ValueT, _read_only(value))
 
 

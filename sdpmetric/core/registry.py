@@ -145,7 +145,7 @@ def solvers_of(statement: Problem | type[Problem]) -> list[Solver]:
 
 
 def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -> list[Solver]:
-    """The solver of a name; for "auto" those that take the options and have a turn, or the first without one."""
+    """Return the solver of a name; for "auto" those that take the options and have a turn, or the first without one."""
     entries = solvers_of(problem)
     if name == "auto":
         takers = [entry for entry in entries if entry.options.issuperset(options)] or entries

@@ -19,7 +19,7 @@ LARGEST_EXAMPLE_WEIGHT = math.sqrt(LARGEST_WEIGHT)
 def check_weights(
     name: str, weights: ArrayLike, size: int, owner: str, *, largest: float = LARGEST_WEIGHT, zeros: bool = True
 ) -> FloatArray:
-    """Weights of `size` owners, for example "pair", in float64: finite, at least 0, and of moderate size.
+    """Return weights of `size` owners, for example "pair", in float64: finite, at least 0, and of moderate size.
 
     Positive weights lie between ``1 / largest`` and `largest`, or the error names a power of 2 to multiply them by.
     If `zeros` is False, all are positive.
@@ -46,7 +46,7 @@ def check_weights(
 def check_mean_weights(
     name: str, weights: ArrayLike, size: int, owner: str, largest: float = LARGEST_WEIGHT
 ) -> FloatArray:
-    """`check_weights` of a mean, which needs a positive one."""
+    """Return `check_weights` of a mean, which needs a positive one."""
     array = check_weights(name, weights, size, owner, largest=largest)
     if size and not array.any():
         raise ValueError(f"{name}: all weights are zero; at least one must be positive.")

@@ -100,7 +100,7 @@ class Solution:
         return metrics
 
     def leading(self, n_components: int, X: ArrayLike | None = None) -> NDArray[np.floating]:
-        """Components of bounded rank, LMNN-S of Weinberger and Saul (2009, sections 5.4 and 6.3) [WS2009].
+        """Return components of bounded rank, LMNN-S of Weinberger and Saul (2009, sections 5.4 and 6.3) [WS2009].
 
         Without X the leading eigenvectors of the metric, scaled by the roots of its eigenvalues; with X the projection
         of the transformed examples onto their leading principal components. The two are the same if the examples are
@@ -197,7 +197,7 @@ class Solution:
         write_npz(path, self._to_arrays(fingerprint))
 
     def _to_arrays(self, fingerprint: str | None = None) -> dict[str, NDArray[np.generic]]:
-        """Everything but the problem as arrays, one of them, ``about``, JSON text; `_from_arrays` reads them."""
+        """Return everything but the problem as arrays, one of them, ``about``, JSON text; `_from_arrays` reads them."""
         header = {
             "format": FORMAT,
             "certificate": self.certificate.to_dict(),
@@ -216,7 +216,7 @@ class Solution:
         return arrays | {f"trace_{f.name}": self.trace[f.name] for f in fields(TraceRow)}
 
     def __getstate__(self) -> dict[str, object]:
-        """Plain arrays and the problem, for pickles and for skops, which knows no enumerations."""
+        """Return plain arrays and the problem, for pickles and for skops, which knows no enumerations."""
         return {"arrays": self._to_arrays(), "problem": self.problem}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -227,7 +227,7 @@ class Solution:
         return replace(self)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Solution:
-        """The same certificate: unlike a pickle, a copy in memory cannot have been changed."""
+        """Return the same certificate: unlike a pickle, a copy in memory cannot have been changed."""
         return replace(self, components=self.components.copy())
 
     def _as_saved(self) -> Solution:
@@ -311,7 +311,7 @@ class Solution:
             return solution._certified_again(tol)
 
     def _certified_again(self, tol: float | None) -> Solution:
-        """The same point with the problem's own certificate, and the status that follows from it."""
+        """Return the same point with the problem's own certificate, and the status that follows from it."""
         if self.problem is None or self.certificate.kind == RegretCertificate.kind:
             return self._as_saved()
         fresh = self.problem.certify(self.components, dual=self.dual)
@@ -358,7 +358,7 @@ def check_solution(verb: str, solution: object) -> None:
 
 
 def problem_of(verb: str, solution: object) -> Problem:
-    """The problem of a solution."""
+    """Return the problem of a solution."""
     check_solution(verb, solution)
     if (stated := cast(Solution, solution).problem) is None:
         raise ValueError(f"{verb}: the solution was loaded without its problem; pass it to Solution.load, too.")

@@ -84,7 +84,7 @@ class TraceRow:
     stop: Stop = Stop.NONE
 
     def cells(self, names: Iterable[str]) -> list[object]:
-        """The values of some columns; a reason to stop in words."""
+        """Return the values of some columns; a reason to stop in words."""
         return [str(self.stop) if name == "stop" else getattr(self, name) for name in names]
 
 
@@ -178,7 +178,7 @@ class Step:
 
     @classmethod
     def certified(cls, problem: Problem, components: FloatArray, multipliers: Multipliers | None = None) -> Self:
-        """A step with the problem's certificate of its point and multipliers, which must be finite."""
+        """Return a step with the problem's certificate of its point and multipliers, which must be finite."""
         arrays = [components] if multipliers is None or isinstance(multipliers, Dual) else [components, multipliers]
         if not all(np.isfinite(array).all() for array in arrays):
             raise OverflowError("components or multipliers are too large for floats")

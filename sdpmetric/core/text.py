@@ -18,14 +18,14 @@ def rounded(value: Fraction) -> str:
 
 
 def scientific(value: float, digits: int) -> str:
-    """A number with that many significant digits and an exponent, rounded up."""
+    """Return a number with that many significant digits and an exponent, rounded up."""
     if not math.isfinite(value):
         return f"{value}"
     return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value)))):.{digits - 1}e}"
 
 
 def digits(low: float, high: float) -> tuple[str, str]:
-    """Two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
+    """Return two bounds rounded outward to eight digits, or to as many as keep the gap from more than doubling."""
     for count in range(8, 18):
         first, second = _rounded(low, count, ROUND_FLOOR), _rounded(high, count, ROUND_CEILING)
         if low == high or float(second) - float(first) <= 2.0 * (high - low):
@@ -40,7 +40,7 @@ def _rounded(value: float, count: int, rounding: str) -> str:
 
 
 def cell(value: object) -> str:
-    """A value as text: numbers short, nothing for what is unknown."""
+    """Return a value as text: numbers short, nothing for what is unknown."""
     if isinstance(value, float):
         return f"{value:.6g}" if math.isfinite(value) else ""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -49,7 +49,7 @@ def cell(value: object) -> str:
 
 
 def facts(caption: str, values: Mapping[str, object]) -> str:
-    """A table of names and values; what is unknown is left out."""
+    """Return a table of names and values; what is unknown is left out."""
     rows = {name: text for name, value in values.items() if (text := cell(value))}
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
     return f"<table><caption>{escape(caption)}</caption><tbody>{body}</tbody></table>"
@@ -62,7 +62,7 @@ def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]])
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows below a head, in columns as wide as their cells; numbers are to the right."""
+    """Return rows below a head, in columns as wide as their cells; numbers are to the right."""
     lines = [list(head), *([cell(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ("  ".join(f"{value:>{width}}" for value, width in zip(line, widths, strict=True)) for line in lines)

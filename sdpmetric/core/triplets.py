@@ -47,7 +47,7 @@ class Triplets:
         return np.stack([self.anchors, self.targets, self.impostors], axis=1)
 
     def keys(self, n: int) -> NDArray[np.void] | NDArray[np.int64]:
-        """One sortable key per triplet, distinct for distinct triplets of row indices below n."""
+        """Return one sortable key per triplet, distinct for distinct triplets of row indices below n."""
         if n < 2_000_000:  # n ** 3 fits in 63 bits
             return (self.anchors.astype(np.int64) * n + self.targets) * n + self.impostors
         fields = np.ascontiguousarray(self.to_array())
@@ -76,7 +76,7 @@ class Candidates:
         return Triplets(self.anchors[rows], self.targets[rows, 0], self.impostors)
 
     def has_rows_of(self, candidates: Candidates) -> bool:
-        """Whether the rows of both are those of the same anchors and targets, as they often are in a search."""
+        """Return whether the rows of both are those of the same anchors and targets, as they often are in a search."""
         return np.array_equal(self.anchors, candidates.anchors) and np.array_equal(self.targets, candidates.targets)
 
     def select(self, keep: NDArray[np.bool_]) -> Candidates:

@@ -61,7 +61,7 @@ RANGES = Ranges()
 
 
 def check_data(X: ArrayLike) -> NDArray[np.floating]:
-    """Dense finite (n, d) data in float64 or float32, C-contiguous; n >= 1, d >= 1."""
+    """Return dense finite (n, d) data in float64 or float32, C-contiguous; n >= 1, d >= 1."""
     with columns_in_errors(X):
         array: NDArray[np.floating] = check_array(
             numbers("X", X), dtype=[np.float64, np.float32], order="C", input_name="X", ensure_min_samples=1
@@ -70,7 +70,7 @@ def check_data(X: ArrayLike) -> NDArray[np.floating]:
 
 
 def check_examples(X: ArrayLike, name: str = "X") -> NDArray[np.floating]:
-    """`check_data` for a statement about distances of examples: differences must be in range."""
+    """Return `check_data` for a statement about distances of examples: differences must be in range."""
     array = read_only(check_data(X))
     check_differences(name, array)
     return array
@@ -123,7 +123,7 @@ def check_range(
 
 
 def check_weight(name: str, value: float) -> float:
-    """The weight of a term: 0 or in range, the same in float64."""
+    """Return the weight of a term: 0 or in range, the same in float64."""
     number = check_number(name, value, 0.0)
     low, high = RANGES.smallest_weight, RANGES.largest_weight
     check_range(f"{name} is {{:.3g}}", number, low, high, ": scale the features and the weights")
@@ -131,7 +131,7 @@ def check_weight(name: str, value: float) -> float:
 
 
 def check_share(name: str, value: float) -> float:
-    """A weight between 0 and 1 that is 0 or in range."""
+    """Return a weight between 0 and 1 that is 0 or in range."""
     number = check_number(name, value, 0.0, 1.0)
     check_range(f"{name} is {{:.3g}}", number, high=1.0, reason="")
     return number
@@ -155,7 +155,7 @@ def check_made(statement: str, name: str, value: object, method: str) -> None:
 
 
 def check_labels(y: ArrayLike, n: int, *, n_classes: int = 2) -> tuple[NDArray[np.generic], IndexArray]:
-    """Classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
+    """Return classes in sorted order and the (n,) class index of each example; at least `n_classes` classes."""
     labels = column_or_1d(unmasked("y", y), warn=False)
     check_count("y", len(labels), n)
     if not len(labels):
@@ -229,7 +229,7 @@ def rectangular(name: str, rows: ArrayLike) -> NDArray[np.integer]:
 
 
 def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index: IndexArray) -> IndexArray:
-    """Target neighbors as (n, K) int32, padded with -1, from an index array or a sparse similarity graph."""
+    """Return target neighbors as (n, K) int32, padded with -1, from an index array or a sparse similarity graph."""
     n = len(index)
     if sp.issparse(targets):
         graph = sp.csr_array(targets, copy=True)  # what follows works in place
@@ -260,7 +260,7 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
 
 
 def check_triplets(triplets: ArrayLike | Triplets, n: int) -> Triplets:
-    """Triplets of three different row numbers below n."""
+    """Return triplets of three different row numbers below n."""
     array = triplets.to_array() if isinstance(triplets, Triplets) else triplets
     roles = " with columns anchor, target, impostor"
     return Triplets.from_array(check_rows("triplets", array, n, ("t", 3), roles, distinct=True))
@@ -291,7 +291,7 @@ def check_rows(
 
 
 def check_matrix(name: str, values: ArrayLike | None, shape: Shape, meaning: str = "") -> FloatArray:
-    """A finite array in float64 of a shape; `meaning` says what its rows and columns are."""
+    """Return a finite array in float64 of a shape; `meaning` says what its rows and columns are."""
     array = real_array(name, values)
     if not _fits(array, shape):
         meaning = f", {meaning}" if meaning else ""
@@ -314,7 +314,7 @@ def check_vector(name: str, vector: ArrayLike, d: int | None) -> FloatArray:
 
 
 def check_column(name: str, values: ArrayLike, n: int, owner: str) -> FloatArray:
-    """Real numbers in float64, infinity included, one for each of n owners, or one for all; (n,)."""
+    """Return real numbers in float64, infinity included, one for each of n owners, or one for all; (n,)."""
     array = real_array(name, values)
     if array.shape not in ((), (n,)):
         raise ValueError(f"{name} has shape {array.shape}; its shape must be ({n},), one per {owner}, or () for all.")
@@ -329,7 +329,7 @@ def check_choice(name: str, value: ChoiceT, choices: Collection[str]) -> ChoiceT
 
 
 def check_positive(name: str, value: float, remedy: str = "") -> float:
-    """A weight above 0, see `check_weight`; `remedy` says what to pass in place of 0."""
+    """Return a weight above 0, see `check_weight`; `remedy` says what to pass in place of 0."""
     number = check_weight(name, value)
     if number == 0.0:
         raise ValueError(f"{name} must be positive, got {value!r}{remedy and '; '}{remedy}.")
@@ -357,7 +357,7 @@ def _in_words(shape: Shape) -> str:
 
 
 def check_number(name: str, value: float, low: float, high: float = np.inf) -> float:
-    """A finite number in [low, high], the same in float64."""
+    """Return a finite number in [low, high], the same in float64."""
     if isinstance(value, float) and low <= value <= high and value < np.inf:
         return float(value)
     number, untyped = np.nan, cast(object, value)
@@ -372,7 +372,7 @@ def check_number(name: str, value: float, low: float, high: float = np.inf) -> f
 
 
 def check_integer(name: str, value: object, low: int = 1, high: int = RANGES.largest_count) -> int:
-    """An integer in [low, high]; bool is none."""
+    """Return an integer in [low, high]; bool is none."""
     if not is_integer(value) or not low <= value <= high:
         wanted = "a positive integer" if low == 1 else f"an integer of at least {low}"
         upper = "" if high == RANGES.largest_count else f" and at most {high}"
@@ -381,7 +381,7 @@ def check_integer(name: str, value: object, low: int = 1, high: int = RANGES.lar
 
 
 def generator(random_state: object, default: int | None = None) -> np.random.Generator:
-    """A generator from a seed, a generator, or None, which is the default; NumPy would recurse into lists."""
+    """Return a generator from a seed, a generator, or None, which is the default; NumPy would recurse into lists."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):
@@ -390,7 +390,7 @@ def generator(random_state: object, default: int | None = None) -> np.random.Gen
 
 
 def seed(random_state: object, default: int | None = None, high: int = 2**64 - 1) -> int | None:
-    """A seed that is a whole number, or None, which is the default."""
+    """Return a seed that is a whole number, or None, which is the default."""
     if random_state is None:
         return default
     if not is_integer(random_state) or not 0 <= random_state <= high:
@@ -407,7 +407,7 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def check_limit(name: str, value: float, meaning: str = "number") -> float:
-    """A positive number that is a float, infinity included, the same in float64."""
+    """Return a positive number that is a float, infinity included, the same in float64."""
     is_number = is_integer(value) or isinstance(value, float | np.floating)
     if not is_number or not value > 0 or (is_integer(value) and value > RANGES.largest_count):
         raise ValueError(f"{name} must be a positive {meaning}, got {value!r}.")
@@ -427,7 +427,7 @@ def check_spread(X: NDArray[np.floating]) -> float:
 
 
 def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) -> tuple[FloatArray, float]:
-    """A factor (r, d) in float64 from either keyword, and how far the metric was from the cone, relatively."""
+    """Return a factor (r, d) in float64 from either keyword, and how far the metric was from the cone, relatively."""
     if (components is None) == (metric is None):
         raise ValueError("pass exactly one of components= (a factor L, metric L.T @ L) and metric= (the matrix M).")
     if components is not None:
@@ -437,7 +437,7 @@ def check_point(components: ArrayLike | None, metric: ArrayLike | None, d: int) 
 
 
 def check_semidefinite(name: str, matrix: ArrayLike | None, d: int, meaning: str) -> tuple[FloatArray, float]:
-    """A positive semidefinite (d, d) matrix in float64, and how far it was from the cone, relatively."""
+    """Return a positive semidefinite (d, d) matrix in float64, and how far it was from the cone, relatively."""
     M = check_matrix(name, matrix, (d, d), meaning)
     size = float(np.abs(M).max(initial=0.0))
     if size > RANGES.largest_of_metric:
@@ -460,7 +460,7 @@ def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None
 
 
 def check_factors(components: ArrayLike, d: int) -> FloatArray:
-    """Factors (c, r, d) in float64 of one metric, given as (r, d), or of several."""
+    """Return factors (c, r, d) in float64 of one metric, given as (r, d), or of several."""
     array = real_array("components", components)
     if array.ndim == 2:
         return check_matrix("components", array, ("r", d), f"or (c, r, {d}) for c metrics")[None]
@@ -471,7 +471,7 @@ def check_factors(components: ArrayLike, d: int) -> FloatArray:
 
 
 def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
-    """A positive definite (d, d) matrix in float64, symmetric to the last digit."""
+    """Return a positive definite (d, d) matrix in float64, symmetric to the last digit."""
     A = check_matrix(name, matrix, (d, d), "one row and column for each feature")
     if psd.is_diagonal(A):
         values: NDArray[np.floating] = np.sort(A.diagonal())
@@ -489,7 +489,7 @@ def check_positive_definite(name: str, matrix: ArrayLike, d: int) -> FloatArray:
 
 
 def real_array(name: str, values: ArrayLike | None) -> FloatArray:
-    """A copy in float64 of a dense array of real numbers that float64 does not change."""
+    """Return a copy in float64 of a dense array of real numbers that float64 does not change."""
     numbers(name, values)
     try:
         return np.asarray(values).astype(np.float64)
@@ -563,7 +563,7 @@ def numbers(name: str, values: GivenT) -> GivenT:
 
 
 def _unrounded(values: object) -> NDArray[np.generic]:
-    """An array of `values`, of objects if NumPy would round integers among floats or missing values."""
+    """Return an array of `values`, of objects if NumPy would round integers among floats or missing values."""
     array = np.asarray(values)
     if isinstance(values, np.ndarray) or array.dtype != np.float64 or not array.size:
         return array
@@ -594,7 +594,7 @@ def _check_exact(name: str, array: NDArray[np.generic]) -> None:
 
 
 def _is_changed(value: object) -> bool:
-    """Whether float64 changes an element of an array of objects; missing values are another check's."""
+    """Return whether float64 changes an element of an array of objects; missing values are another check's."""
     number = int(value) if isinstance(value, np.integer) else value
     if not isinstance(number, Rational | Decimal | np.floating):
         return False

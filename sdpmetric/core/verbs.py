@@ -324,7 +324,7 @@ class Comparison:
         )
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The cells of the table, a tuple for each solution."""
+        """Return the cells of the table, a tuple for each solution."""
         return [
             (
                 s.solver,

@@ -138,7 +138,7 @@ def fixed(array: ArrayT) -> ArrayT:
 
 
 def loop(**options: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator of loops, with options of numba's ``njit``."""
+    """Return a decorator of loops, with options of numba's ``njit``."""
     return lambda function: Loop(function, options)
 
 

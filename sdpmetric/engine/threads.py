@@ -57,7 +57,7 @@ def count() -> int:
 
 
 def cores() -> int:
-    """``NUMBA_NUM_THREADS``, by default one for each core."""
+    """Return ``NUMBA_NUM_THREADS``, by default one for each core."""
     from numba import config  # half a second to import, with the first loop that runs
 
     return int(config.NUMBA_NUM_THREADS)
@@ -287,7 +287,7 @@ def _on_one_thread(function: Callable[[DataT, BlockT], ResultT], data: DataT, bl
 
 
 def client_of(engine: Client | str | None) -> Client | None:
-    """The client that is meant by an engine; None for the threads of this process."""
+    """Return the client that is meant by an engine; None for the threads of this process."""
     if engine is None or engine == "threads":
         return None
     try:

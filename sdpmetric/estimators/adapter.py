@@ -143,7 +143,7 @@ class Adapter(SolvedEstimator):
         return super()._embed(normalize(X) if self.metric == "cosine" else X)
 
     def _proximity(self, X: Data, count: float) -> tuple[Frobenius, float]:
-        """The Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
+        """Return the Frobenius term for a sum of mean losses over `count` items, and the scale of the prior."""
         d, spread = self.n_features_in_, mean_squared_distance(X)
         scale = OPTIONS.mean_square / spread if spread > 0.0 else 1.0
         M0 = scale * np.eye(X.shape[1])
@@ -264,7 +264,7 @@ def checked_tuples(tuples: ArrayLike, n: int) -> IndexArray:
 
 
 def comparisons(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
-    """Triplets (t, 3) of each example: one of the nearest of its class, in turn, and each of the nearest others.
+    """Return triplets (t, 3) of each example: one of the nearest of its class, in turn, and each of the nearest others.
 
     Of m candidates at most a quarter is of the class, unless there are no others. Examples without another one of their
     class are left out.

@@ -121,7 +121,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return False
 
     def _ranked(self, X: Data) -> Data:
-        """Data with as many features as there are to be components."""
+        """Return data with as many features as there are to be components."""
         n, d = self.n_components, X.shape[1]
         if n is not None and n > d:
             raise ValueError(f"n_components={n} is more than the {d} features of X; ask for fewer components.")
@@ -220,7 +220,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self
 
     def _share_of_time(self, n: int) -> float | None:
-        """The `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
+        """Return the `max_time` of each of n solves that choose a parameter: together half of that of the fit."""
         return None if self.max_time is None else 0.5 * self.max_time / n
 
     def _solve(
@@ -259,7 +259,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         )
 
     def _options(self, problem: Problem) -> dict[str, object]:
-        """Arguments of `sdpmetric.solve`: the parameters of this estimator that are such."""
+        """Return arguments of `sdpmetric.solve`: the parameters of this estimator that are such."""
         parameters = self.get_params(deep=False)
         options: dict[str, object] = {name: parameters[name] for name in SOLVE if name in parameters}
         bounded = any("n_components" in entry.options for entry in solvers_of(problem))
@@ -270,7 +270,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return options
 
     def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
-        """What ``warm_start`` and ``init`` say to start from, as an option of the solver; else its own start."""
+        """Return what ``warm_start`` and ``init`` say to start from, as an option of the solver; else its own start."""
         is_automatic = isinstance(self.init, str) and self.init == "auto"
         if is_automatic and not self.warm_start:
             return {}
@@ -291,7 +291,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return {"init": self.init}
 
     def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:
-        """Components to start from by name, as many as there are."""
+        """Return components to start from by name, as many as there are."""
         n, d = problem.X.shape
         index = None if y is None else validation.check_labels(y, n)[1]
         rows = self.n_components or getattr(problem, "n_components", d)
@@ -312,14 +312,14 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return solution.advice_on(getattr(self, "feature_names_in_", ()))
 
     def _fitted(self, problem: Problem, components: Data) -> dict[str, object]:
-        """The attributes that `transform` and similar methods need, by name."""
+        """Return the attributes that `transform` and similar methods need, by name."""
         if components.shape[-2] > components.shape[-1]:  # a row for each basis: the same distances take d columns
             components = np.asarray(np.linalg.qr(components, mode="r"))
         ridge = {} if (used := getattr(problem, "ridge", None)) is None else {"ridge_": used}
         return {"components_": self._padded(components), **ridge}
 
     def _padded(self, components: Data) -> Data:
-        """Components with rows of zeros if there are fewer than asked for; another fit has as many."""
+        """Return components with rows of zeros if there are fewer than asked for; another fit has as many."""
         missing = max(0, self._rows(components.shape[-1]) - components.shape[-2])
         return np.pad(components, [(0, 0)] * (components.ndim - 2) + [(0, missing), (0, 0)])
 
@@ -342,7 +342,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     # -- early stopping -----------------------------------------------------------------------------------------------
 
     def _divided(self, n: int, groups: Labels | None) -> tuple[Rows, Rows]:
-        """Rows to learn from, and rows that early stopping holds back, some of each group."""
+        """Return rows to learn from, and rows that early stopping holds back, some of each group."""
         if not self.early_stopping:
             return slice(None), slice(0)
         return divide_rows(n, self.validation_fraction, self._seed(), groups)
@@ -395,7 +395,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return float(np.mean(knn_predict(np.eye(Z.shape[1]), Z, y, None, votes) == y))
 
     def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
-        """Learned distances of pairs of examples, (p,); not squared, as scikit-learn's are not.
+        """Return learned distances of pairs of examples, (p,); not squared, as scikit-learn's are not.
 
         Parameters
         ----------
@@ -410,7 +410,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.sqrt(distances(np.ascontiguousarray(Z), rows[:, 0], rows[:, 1]))
 
     def get_metric(self) -> Callable[..., float]:
-        """The learned distance as a function, for scikit-learn's ``metric=``; a later fit does not change it.
+        """Return the learned distance as a function, for scikit-learn's ``metric=``; a later fit does not change it.
 
         It is ``metric(u, v, squared=False)`` of two (n_features_in_,) arrays.
         """
@@ -463,7 +463,7 @@ class SolvedEstimator(LimitedEstimator):
 
 
 def _without_problem(value: object) -> object:
-    """A solution, or each of a list of them, without its problem; anything else as it is."""
+    """Return a solution, or each of a list of them, without its problem; anything else as it is."""
     if isinstance(value, Solution):
         return replace(value, problem=None)
     return [_without_problem(solution) for solution in value] if isinstance(value, list) else value
@@ -523,7 +523,7 @@ def fit_quadruplets(self: E, X: ArrayLike, quadruplets: ArrayLike, weights: Arra
 
 
 def rows_of(name: str, tuples: ArrayLike, size: int) -> NDArray[np.integer]:
-    """Tuples of row numbers, (t, size)."""
+    """Return tuples of row numbers, (t, size)."""
     rows = validation.rectangular(name, tuples)
     if rows.ndim != 2 or rows.shape[1] != size:
         raise ValueError(f"{name} must be an integer array of shape (t, {size}), got shape {rows.shape}.")

@@ -33,7 +33,7 @@ Embedding = Literal["weighted", "orthonormalized", "plain"]
 
 
 def centered(X: Data) -> tuple[FloatArray, BoolArray]:
-    """The features that vary, minus their means, and which these are; constant features are found exactly."""
+    """Return the features that vary, minus their means, and which these are; constant features are found exactly."""
     differences = np.asarray(X, dtype=np.float64) - np.asarray(X[0], dtype=np.float64)
     varying: BoolArray = np.any(differences, axis=0)
     if not varying.any():
@@ -278,7 +278,7 @@ class LFDA(ClosedForm):
     ridge: Ridge = "auto"
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
-        """The leading eigenvectors of ``B v = lambda (W + ridge I) v``."""
+        """Return the leading eigenvectors of ``B v = lambda (W + ridge I) v``."""
         data, index = validation.check_examples(X), validation.check_labels(y, len(X))[1]
         D, varying = centered(data)
         n, r = len(D), self._rows(X.shape[1])
@@ -327,13 +327,13 @@ def scatters(
 
 
 def scatter(Z: FloatArray, v: FloatArray) -> FloatArray:
-    """``sum_i v_i (z_i - m)(z_i - m)^T`` around the weighted mean m."""
+    """Return ``sum_i v_i (z_i - m)(z_i - m)^T`` around the weighted mean m."""
     D = Z - np.average(Z, axis=0, weights=v)
     return np.asarray((D.T * v) @ D)
 
 
 def local_scatter(X: FloatArray, Z: FloatArray, v: FloatArray, n_neighbors: int) -> FloatArray:
-    """``1/2 sum_ij v_i v_j A_ij (z_i - z_j)(z_i - z_j)^T`` with ``A_ij = exp(-|x_i - x_j|^2 / (s_i s_j))``.
+    """Return ``1/2 sum_ij v_i v_j A_ij (z_i - z_j)(z_i - z_j)^T`` with ``A_ij = exp(-|x_i - x_j|^2 / (s_i s_j))``.
 
     The scale ``s_i`` is the distance to the k-th nearest neighbor, 0 for an example with k copies: then ``A_ij`` is 0.
     With S the sums of the rows of the weights w, the sum is ``Z^T (diag(S) - w) Z``.

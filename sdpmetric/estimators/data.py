@@ -46,7 +46,7 @@ CONSTRAINTS = {bool: "boolean", int: Integral, float: Real, NoneType: None, Call
 
 
 def seed_of(random_state: Seed) -> int:
-    """A seed: an integer as it is, None is 0, a generator gives one."""
+    """Return a seed: an integer as it is, None is 0, a generator gives one."""
     seed_range = np.iinfo(np.int32).max
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(seed_range))
@@ -121,14 +121,14 @@ def _check_rows_are_examples(estimator: BaseEstimator, shape: tuple[int, ...]) -
 
 
 def checked_data(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = False, n_min: int = 1) -> Data:
-    """Finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features."""
+    """Return finite (n, d) data, dense, C-contiguous, float32 or float64; `reset` sets the names of features."""
     return _dense(estimator, _validated(estimator, X, reset=reset, ensure_min_samples=n_min)[0])
 
 
 def checked_data_and_labels(
     estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, reset: bool = True, n_min: int = 1
 ) -> tuple[Data, Labels]:
-    """Data as of `checked_data`, and a label or target for each row."""
+    """Return data as of `checked_data`, and a label or target for each row."""
     try:
         data, labels = _validated(estimator, X, unmasked("y", y), reset=reset, ensure_min_samples=n_min)
     except ValueError as error:
@@ -202,7 +202,7 @@ def divide_rows(n: int, share: float, seed: int, groups: Labels | None = None) -
 
 
 def tuple_distances(Z: FloatArray, tuples: NDArray[np.integer]) -> tuple[FloatArray, ...]:
-    """Squared distances of the one pair of pairs, and of the two that triplets and quadruplets compare."""
+    """Return squared distances of the one pair of pairs, and of the two that triplets and quadruplets compare."""
     points = np.ascontiguousarray(Z, dtype=np.float64)
     return tuple(
         distances(points, *(tuples[:, column].astype(np.int32) for column in endpoints))
@@ -213,7 +213,7 @@ def tuple_distances(Z: FloatArray, tuples: NDArray[np.integer]) -> tuple[FloatAr
 def tuple_score(
     X: Data, tuples: NDArray[np.integer], similar: NDArray[np.bool_] | None, components: FloatArray
 ) -> float:
-    """How well distances agree with tuples: the area under the ROC curve of pairs, else the share in order."""
+    """Return how well distances agree with tuples: the area under the ROC curve of pairs, else the share in order."""
     compared = tuple_distances(X @ components.T, tuples)
     if similar is None:
         return float(np.mean(compared[0] < compared[1]))

@@ -90,11 +90,11 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The label of least energy of each example, (n,), the first among equals."""
+        """Return the label of least energy of each example, (n,), the first among equals."""
         return self._evaluated(energy_predict, X)
 
     def energies(self, X: ArrayLike) -> FloatArray:
-        """What each label would add to the objective for each example, (n, c), in the order of `classes_`."""
+        """Return what each label would add to the objective for each example, (n, c), in the order of `classes_`."""
         return self._evaluated(energies, X)
 
     def _evaluated(self, evaluate: Callable[..., Array], X: ArrayLike) -> Array:

@@ -133,7 +133,7 @@ class LargeMarginEstimator(SolvedEstimator):
 
 
 def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> sp.csr_array:
-    """Nearest examples of the own class as an (n, n) graph, fewer than requested if the class is small."""
+    """Return the nearest examples of the own class as an (n, n) graph, fewer than requested if the class is small."""
     rows: list[NDArray[np.intp]] = []
     targets: list[NDArray[np.intp]] = []
     for label in np.unique(y):
@@ -493,7 +493,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
     def kneighbors(
         self, X: ArrayLike | None = None, n_neighbors: int | None = None
     ) -> tuple[FloatArray, NDArray[np.int64]]:
-        """Nearest training examples, each distance measured by the metric of the training example's region.
+        """Return the nearest training examples, each distance measured by the metric of the training example's region.
 
         Parameters
         ----------

@@ -104,7 +104,7 @@ class SoftNeighborEstimator(MetricEstimator):
 
 @allow_underflow
 def _regressed(squared: FloatArray, y: Labels, truth: Labels) -> float:
-    """R^2 of kernel regression from squared distances to examples of known targets."""
+    """Return R^2 of kernel regression from squared distances to examples of known targets."""
     return float(r2_score(truth, softmax(-squared, axis=1) @ y))
 
 

@@ -64,7 +64,7 @@ class StreamingEstimator(LimitedEstimator):
         return hasattr(self, "stream_")
 
     def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Pairs of the classes in random order, another one for each batch."""
+        """Return pairs of the classes in random order, another one for each batch."""
         seed, n_taken = self._seed(), self.stream_.n_items if self._streaming() else 0
         pairs, similar = pairs_of_labels(index, self.n_pairs, seed)
         order = np.random.default_rng([seed, n_taken]).permutation(len(pairs))
@@ -273,13 +273,13 @@ class LEGO(StreamingEstimator):
     # -- defaults -------------------------------------------------------------------------------------------
 
     def _drawn(self, X: Data, index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Pairs of the labels in random order, without those of equal examples."""
+        """Return pairs of the labels in random order, without those of equal examples."""
         pairs, similar = super()._drawn(X, index)
         distinct = (X[pairs[:, 0]] != X[pairs[:, 1]]).any(axis=1)
         return pairs[distinct], similar[distinct]
 
     def _bounded(self, X: Data, pairs: NDArray[np.int32], similar: NDArray[np.bool_]) -> Targets:
-        """Similar pairs at most `upper_` apart, dissimilar pairs at least `lower_`."""
+        """Return similar pairs at most `upper_` apart, dissimilar pairs at least `lower_`."""
         validation.check_differences("X", X)
         if not self._streaming():
             G = psd.factor(validation.check_positive_definite("prior", self._prior(X), X.shape[1]))

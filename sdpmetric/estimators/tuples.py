@@ -44,7 +44,7 @@ class TupleEstimator(ClassifierMixin, BaseEstimator):
     def _checked(
         self, X: ArrayLike, examples: Examples | None
     ) -> tuple[ArrayLike, NDArray[np.intp], NDArray[np.generic] | None]:
-        """The examples of tuples, the tuples as row numbers of them, and their row numbers or names."""
+        """Return the examples of tuples, the tuples as row numbers of them, and their row numbers or names."""
         self._validate_params()
         tuples = check_array(X, dtype=None, ensure_2d=False, allow_nd=True, ensure_all_finite=False, input_name="X")
         if tuples.ndim == 3 and tuples.shape[1] == self.size:
@@ -160,7 +160,7 @@ class ComparisonEstimator(TupleEstimator):
     def score(
         self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None, examples: Examples | None = None
     ) -> float:
-        """Accuracy: the share of tuples with a first pair that is nearer; arguments as in `fit`."""
+        """Return accuracy: the share of tuples with a first pair that is nearer; arguments as in `fit`."""
         return float(accuracy_score(np.ones(np.shape(X)[0]), self.predict(X, examples), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
@@ -259,7 +259,7 @@ def check_strategy(strategy: Strategy, similar: BoolArray, min_rate: float | Non
 def best_threshold(
     distances: FloatArray, similar: BoolArray, strategy: Strategy, min_rate: float | None, beta: float
 ) -> float:
-    """The best threshold for labeled pairs; pairs at most this far apart are called similar.
+    """Return the best threshold for labeled pairs; pairs at most this far apart are called similar.
 
     It is halfway between two distances, and the smallest if several are equally good.
     """
@@ -416,22 +416,22 @@ class PairClassifier(TupleEstimator):
         return self
 
     def pair_score(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """Similarity of pairs: minus the learned distance, (p,); arguments as in `fit`."""
+        """Return the similarity of pairs: minus the learned distance, (p,); arguments as in `fit`."""
         return -self._distances(X, examples)[0]
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """How far pairs are below the threshold, (p,); at least 0 for similar pairs; arguments as in `fit`."""
+        """Return how far pairs are below the threshold, (p,); at least 0 for similar pairs; arguments as in `fit`."""
         scores = self.pair_score(X, examples)
         return self.threshold_ + scores
 
     def predict(self, X: ArrayLike, examples: Examples | None = None) -> NDArray[np.generic]:
-        """Labels of pairs, (p,), in the coding of `classes_`; arguments as in `fit`."""
+        """Return labels of pairs, (p,), in the coding of `classes_`; arguments as in `fit`."""
         check_is_fitted(self)
         return self.classes_[(self.decision_function(X, examples) >= 0.0).astype(np.intp)]
 
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, examples: Examples | None = None
     ) -> float:
-        """Area under the ROC curve, which does not depend on the threshold; arguments as in `fit`."""
+        """Return the area under the ROC curve, which does not depend on the threshold; arguments as in `fit`."""
         scores = self.pair_score(X, examples)
         return float(roc_auc_score(check_answers("y", y, len(scores))[1], scores, sample_weight=sample_weight))

@@ -313,7 +313,7 @@ class HashIndex:
             )
 
     def _candidates(self, projections: FloatArray, n_searched: int) -> NDArray[np.int32]:
-        """Slots of the keys that disagree least with the signs of a query's projections, each by its size."""
+        """Return slots of the keys that disagree least with the signs of a query's projections, each by its size."""
         table = self._table
         key = np.zeros((1, table.keys.shape[1]), np.uint64)
         loops.pack_signs(projections[None], key)
@@ -325,7 +325,7 @@ class HashIndex:
         return slots
 
     def keys(self) -> NDArray[np.bool_]:
-        """The bits of all examples in the order of `ids`, brought up to date as for a query, (n, n_bits)."""
+        """Return the bits of all examples in the order of `ids`, brought up to date as for a query, (n, n_bits)."""
         self._update_keys()
         words = self._table.keys
         bits = np.arange(self.n_bits, dtype=np.uint64)

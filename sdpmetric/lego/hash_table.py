@@ -37,7 +37,7 @@ def _bits_set(word: np.uint64) -> np.uint64:
 
 @loop(inline="always")
 def _word(packed: Keys, w: int) -> np.uint64:
-    """64 flags of one byte each, eight to a number, as the bits of one word."""
+    """Return 64 flags of one byte each, eight to a number, as the bits of one word."""
     word = np.uint64(0)
     for t in range(8):
         # Moves flag i of the eight to bit 56 + i.
@@ -48,7 +48,7 @@ def _word(packed: Keys, w: int) -> np.uint64:
 
 @loop(fastmath=FAST)
 def _dot(row: Rows, vector: Rows) -> float:
-    """Inner product, summed in float64."""
+    """Return the inner product, summed in float64."""
     s = 0.0
     for q in range(len(row)):
         s += row[q] * vector[q]
@@ -106,7 +106,7 @@ def follow(X: Rows, step_rows: Rows, images: Rows, P: Rows) -> None:
 
 @loop(fastmath=FAST)
 def list_near(P: Rows, cuts: Rows, first: int, entries: Entries, count: int) -> tuple[int, int]:
-    """Entries of P (n, b) nearer to 0 than their column's cut, row by row; rows are numbered from `first`.
+    """Return entries of P (n, b) nearer to 0 than their column's cut, row by row; rows are numbered from `first`.
 
     Writes what fits behind the `count` entries so far, and returns how many there are then and how many rows it did.
     """
@@ -385,7 +385,7 @@ class NearPlanes:
         self.rows += done
 
     def shares(self, planes: Planes) -> tuple[float, float, Rows]:
-        """Shares of the sample that have changed since the list was made and since the last search, and reach.
+        """Return shares of the sample that have changed since the list was made and since the last search, and reach.
 
         The reach is how far the projections of each bit move, (b,), at most.
         """
@@ -456,7 +456,7 @@ class Ranking:
         return ids[order], np.ldexp(distances[order], -2 * self._power)
 
     def _image_distances(self, table: ExampleTable, slots: NDArray[np.int32], q: FloatArray) -> Rows:
-        """Squared distances of the images of candidates to that of a query, (m,)."""
+        """Return squared distances of the images of candidates to that of a query, (m,)."""
         factor = self._stored_factor
         image, squares = (self._factor @ q).astype(factor.dtype), np.empty(len(slots), factor.dtype)
         self._n_ranked += len(slots)

@@ -62,7 +62,7 @@ def strength(distance: float, target: float, rate: float) -> tuple[float, float]
 
 @loop()
 def satisfied(excess: float, side: float) -> bool:
-    """Whether a target is satisfied; side is 0 for "equal", 1 for "at most", -1 for "at least"."""
+    """Return whether a target is satisfied; side is 0 for "equal", 1 for "at most", -1 for "at least"."""
     return excess == 0.0 or side * excess < 0.0
 
 
@@ -76,7 +76,7 @@ def largest(v: FloatArray) -> float:
 
 @loop()
 def record(distance: float, target: float, rate: float, size: float, totals: FloatArray) -> tuple[float, float]:
-    """`strength` of the step of a pair that violates its target, and its contributions to the totals.
+    """Return `strength` of the step of a pair that violates its target, and its contributions to the totals.
 
     The strength is infinite, and the totals stay, if they or a step with entries up to the strength times `size`
     overflow. The strength is 0 if the metric cannot move.

@@ -165,12 +165,12 @@ class LEGOProblem(Problem):
 
     @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """The loss of one fixed metric on the whole stream; see `Problem.objective`."""
+        """Return the loss of one fixed metric on the whole stream; see `Problem.objective`."""
         L, _ = validation.check_point(components, metric, self.X.shape[1])
         return self.losses.total.value(L)[0]
 
     def allowance(self, reach: float, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """What the corrected Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
+        """Return what the corrected Theorem 2.2 lets the online algorithm lose, with this metric as the comparator.
 
         ``(1 / eta + reach) (D_ld(A, A_0) + eta sum_t loss_t(A))``, valid for every metric A; the solution of
         `LEGOBatchProblem` has the smallest. See docs/methods.md for the proof.
@@ -231,7 +231,7 @@ class LEGOProblem(Problem):
         )
 
     def lower_bound(self, dual: FloatArray) -> float:
-        """A loss that every metric incurs, proven by any multipliers; at least 0."""
+        """Return a loss that every metric incurs, proven by any multipliers; at least 0."""
         proof, (loss,) = self.losses.dual, self.losses.total.losses
         a, lifting = loss.clip(dual), np.where(self.sides >= 0.0, 1.0, 0.0)
         a = a / (np.abs(a).max() or 1.0)
@@ -332,5 +332,5 @@ class LEGOBatchProblem(MetricProblem):
 
 @formulation(LEGOProblem, exact=False)
 def state_comparator(problem: LEGOProblem) -> ExactProgram:
-    """The program of the comparator of a stream, `LEGOBatchProblem`."""
+    """Return the program of the comparator of a stream, `LEGOBatchProblem`."""
     return state(LEGOBatchProblem(problem))

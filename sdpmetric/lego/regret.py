@@ -81,7 +81,7 @@ def _regret(problem: Problem, solution: Solution, tol: float, budget: Budget, **
 
 
 def _of_whole_stream(solution: Solution, n_items: int, loss: float, learner: str) -> RegretCertificate:
-    """The certificate of a solution that a rerun of the stream, with this loss, reproduces."""
+    """Return the certificate of a solution that a rerun of the stream, with this loss, reproduces."""
     certificate = solution.certificate
     if (
         not isinstance(certificate, RegretCertificate)

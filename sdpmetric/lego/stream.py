@@ -180,7 +180,7 @@ class LEGOStream(LogDetStream):
         *,
         prior: ArrayLike | None = None,
     ) -> Self:
-        """A new stream with the learning rate that has the smallest loss on a few pairs.
+        """Return a new stream with the learning rate that has the smallest loss on a few pairs.
 
         The paper tunes the rate on 1,000 constraints and states neither candidates nor criterion [JKDG2008]. Here rates
         from 1e-4 to 1e2, two for each power of ten, divided by the mean of squared targets and squared distances under
@@ -237,7 +237,7 @@ class LEGOStream(LogDetStream):
         return float(self._totals[loops.REACH])
 
     def drift(self) -> float:
-        """Rounding error of the factor, measured by the log-determinant of its metric.
+        """Return the rounding error of the factor, measured by the log-determinant of its metric.
 
         Each step changes it by a known amount; their sum is compared with the log-determinant of the current factor. As
         the metric is ``G^T G``, rounding can make it singular but never indefinite; if singular, this is infinite.
@@ -376,7 +376,7 @@ class KernelLEGOStream(LogDetStream):
         return self._S * self.initial_scale
 
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
-        """Squared distances of pairs (p, 2) of rows of X under the metric, (p,)."""
+        """Return squared distances of pairs (p, 2) of rows of X under the metric, (p,)."""
         data = self._check_data(X)
         rows = check_pairs(pairs, len(data), distinct=False)
         used, index = np.unique(rows, return_inverse=True)
@@ -436,7 +436,7 @@ class KernelLEGOStream(LogDetStream):
         return float(distance)
 
     def _indices(self, X: FloatArray, strict: bool) -> NDArray[np.int64]:
-        """Row numbers of examples in the support, which grows by new examples."""
+        """Return row numbers of examples in the support, which grows by new examples."""
         numbers_by_row = dict(self._rows)
         indices = np.array([numbers_by_row.setdefault((row + 0.0).tobytes(), len(numbers_by_row)) for row in X])
         first = np.unique(indices, return_index=True)

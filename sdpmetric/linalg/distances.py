@@ -72,7 +72,7 @@ def laplacian_times(
 
 @loop(nogil=True, fastmath=FAST, inline="always")
 def length_bounds(length: float, g: float, error: float) -> tuple[float, float]:
-    """Squares of the least and the largest length, for a computed length with a relative and an absolute error.
+    """Return squares of the least and the largest length, for a computed length with a relative and an absolute error.
 
     The error is 0, for images without any, or has room for underflow, of the length and of these squares.
     """
@@ -191,7 +191,7 @@ class Blocks:
         return len(self.bounds) - 1
 
     def tasks(self, n_parts: int) -> list[tuple[int, int, int]]:
-        """Rows (first, last, block) in about `n_parts` parts of equal size; no part crosses blocks."""
+        """Return rows (first, last, block) in about `n_parts` parts of equal size; no part crosses blocks."""
         share = max(1, -(-int(self.bounds[-1]) // n_parts))
         rows: list[tuple[int, int, int]] = []
         for block, (first, last) in enumerate(pairwise(self.bounds.tolist())):
@@ -200,14 +200,14 @@ class Blocks:
         return rows
 
     def used_by(self, first: IndexArray, second: IndexArray) -> tuple[LongArray, Blocks, IndexArray, IndexArray]:
-        """The points of some pairs, their blocks, and the pairs by numbers of these points."""
+        """Return the points of some pairs, their blocks, and the pairs by numbers of these points."""
         is_used = np.zeros(int(self.bounds[-1]), dtype=bool)
         is_used[first] = is_used[second] = True
         used, place = np.flatnonzero(is_used), np.cumsum(is_used, dtype=np.int32) - np.int32(1)
         return used, Blocks(np.searchsorted(used, self.bounds).astype(np.int64)), place[first], place[second]
 
     def times(self, X: NDArray[np.floating], W: NDArray[np.floating]) -> NDArray[np.floating]:
-        """``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
+        """Return ``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
         n_parts, W = threads.part_count(X.size * W.shape[2], threads.PRODUCT_WORK), W.astype(X.dtype, copy=False)
         if n_parts == len(self) == 1:
             with threads.one_pool():
@@ -223,7 +223,7 @@ class Blocks:
         return out
 
     def gram(self, Y: NDArray[np.floating], X: NDArray[np.floating]) -> NDArray[np.floating]:
-        """``Y[rows].T @ X[rows]`` for each block, (c, r, d); Y (parts, n, r) is summed over its parts first."""
+        """Return ``Y[rows].T @ X[rows]`` for each block, (c, r, d); Y (parts, n, r) is summed over its parts first."""
         max_parts = max(1, 2 * len(X) // max(X.shape[1], 1))  # with more parts adding up takes longer than multiplying
         n_parts = threads.part_count(
             X.size * Y.shape[2], threads.PRODUCT_WORK, max_parts=min(threads.MOST_PARTS, max_parts)
@@ -248,7 +248,7 @@ class Blocks:
 
 
 def distances(Z: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]) -> FloatArray:
-    """Squared Euclidean distances between rows of embedded points, pair by pair."""
+    """Return squared Euclidean distances between rows of embedded points, pair by pair."""
     Z, out = fixed(np.asarray(Z, dtype=np.float64)), np.empty(len(first))
     a, b = fixed(first.astype(np.int32, copy=False)), fixed(second.astype(np.int32, copy=False))
     pair_distances(Z, a, b, out)
@@ -264,12 +264,12 @@ def times(X: FloatArray, T: FloatArray) -> FloatArray:
 
 
 def mean_squared_distance(X: NDArray[np.floating]) -> float:
-    """The mean squared Euclidean distance between two different rows, in float64."""
+    """Return the mean squared Euclidean distance between two different rows, in float64."""
     return 2.0 * float(np.var(X, axis=0, dtype=np.float64).sum()) * len(X) / max(1, len(X) - 1)
 
 
 def adjoint(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray) -> FloatArray:
-    """The adjoint ``D*(w) = sum_p w_p (x_a - x_b)(x_a - x_b)^T``, as ``X^T Lap(w) X``."""
+    """Return the adjoint ``D*(w) = sum_p w_p (x_a - x_b)(x_a - x_b)^T``, as ``X^T Lap(w) X``."""
     a, b = first.astype(np.int32), second.astype(np.int32)
     A: FloatArray = laplacian_form(X, a, b, np.asarray(weights, dtype=np.float64))[0]
     return 0.5 * (A + A.T)
@@ -287,7 +287,7 @@ def pair_forms(
 def laplacian_form(
     X: NDArray[np.floating], first: IndexArray, second: IndexArray, weights: FloatArray, blocks: Blocks | None = None
 ) -> FloatArray:
-    """``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
+    """Return ``X^T Lap(w) X`` of the pairs of each block, (c, d, d), not symmetrized; one block by default."""
     blocks, w = Blocks.one(len(X)) if blocks is None else blocks, weights.astype(X.dtype, copy=False)
     _, products = laplacian_times(fixed(X), fixed(first), fixed(second), fixed(w))
     return blocks.gram(products, X).astype(np.float64, copy=False)
@@ -296,7 +296,7 @@ def laplacian_form(
 def weighted_differences(
     X: FloatArray, first: NDArray[np.integer], second: NDArray[np.integer], weights: FloatArray
 ) -> Iterator[FloatArray]:
-    """The rows ``w_p (x_a - x_b)`` of all pairs, block by block; one empty block if there are no pairs."""
+    """Yield the rows ``w_p (x_a - x_b)`` of all pairs, block by block; one empty block if there are no pairs."""
     for start in range(0, max(len(first), 1), PAIRS_AT_ONCE):
         block = slice(start, start + PAIRS_AT_ONCE)
         yield weights[block, None] * (X[first[block]] - X[second[block]])

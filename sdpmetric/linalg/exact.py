@@ -28,7 +28,7 @@ PRIME = (1 << 31) - 1
 def differences(
     X: NDArray[np.floating], first: NDArray[np.integer], second: NDArray[np.integer]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Differences of rows as exact sums of two floats: the rounded difference, and its rounding error."""
+    """Return differences of rows as exact sums of two floats: the rounded difference, and its rounding error."""
     a, b = X[first].astype(np.float64), X[second].astype(np.float64)
     rounded = a - b
     rounded_part = rounded - a
@@ -36,7 +36,7 @@ def differences(
 
 
 def alike(V: NDArray[np.floating], remainders: NDArray[np.floating]) -> NDArray[np.intp]:
-    """The group of each exact difference: differences that are equal up to sign form one."""
+    """Return the group of each exact difference: differences that are equal up to sign form one."""
     leading = np.argmax(V != 0.0, axis=1)
     signs = np.where(V[np.arange(len(V)), leading] < 0.0, -1.0, 1.0)[:, None]
     _, group = np.unique(np.concatenate([signs * V, signs * remainders], axis=1) + 0.0, axis=0, return_inverse=True)
@@ -44,7 +44,7 @@ def alike(V: NDArray[np.floating], remainders: NDArray[np.floating]) -> NDArray[
 
 
 def is_psd(V: NDArray[np.floating], remainders: NDArray[np.floating], weights: NDArray[np.floating]) -> bool:
-    """Whether ``sum w_t v_t v_t^T`` over exact differences is PSD, by elimination in fractions."""
+    """Return whether ``sum w_t v_t v_t^T`` over exact differences is PSD, by elimination in fractions."""
     sums = zip(V.tolist(), remainders.tolist(), strict=True)
     rows = [[Fraction(value) + Fraction(remainder) for value, remainder in zip(*row, strict=True)] for row in sums]
     weighted = [[Fraction(w) * value for value in row] for w, row in zip(weights.tolist(), rows, strict=True)]
@@ -54,7 +54,7 @@ def is_psd(V: NDArray[np.floating], remainders: NDArray[np.floating], weights: N
 
 
 def is_semidefinite(M: list[list[Fraction]]) -> bool:
-    """Whether a symmetric matrix of fractions is PSD, by elimination in place."""
+    """Return whether a symmetric matrix of fractions is PSD, by elimination in place."""
     for k, row in enumerate(M):
         pivot = row[k]
         if pivot < 0 or (pivot == 0 and any(row[k:])):
@@ -99,7 +99,7 @@ def whole(A: NDArray[np.floating]) -> tuple[IntegerArray, int]:
 
 
 def integers(X: NDArray[np.floating]) -> IntegerArray:
-    """Floats as whole numbers, each column multiplied by a power of two of its own; Python integers, (n, d)."""
+    """Return floats as whole numbers, each column multiplied by a power of two of its own; Python integers, (n, d)."""
     out = np.empty(X.shape, dtype=object)
     for j in range(X.shape[1]):
         out[:, j] = whole(X[:, j])[0]
@@ -107,7 +107,7 @@ def integers(X: NDArray[np.floating]) -> IntegerArray:
 
 
 def integer_null_space(rows: IntegerArray) -> IntegerArray:
-    """A basis of the vectors that are orthogonal to all rows, exactly.
+    """Return a basis of the vectors that are orthogonal to all rows, exactly.
 
     Rows are chosen by elimination modulo a prime, and solved for in whole numbers.
     """
@@ -118,7 +118,7 @@ def integer_null_space(rows: IntegerArray) -> IntegerArray:
 
 
 def _pivots(rows: IntegerArray) -> tuple[list[int], list[int]]:
-    """Rows and columns of a regular submatrix of the largest size, modulo the prime."""
+    """Return rows and columns of a regular submatrix of the largest size, modulo the prime."""
     A = (rows % PRIME).astype(np.int64)
     free, pivot_rows, pivot_columns = np.ones(len(A), dtype=bool), [], []
     for j in range(A.shape[1]):
@@ -135,7 +135,7 @@ def _pivots(rows: IntegerArray) -> tuple[list[int], list[int]]:
 
 
 def _solve(rows: IntegerArray, pivot_rows: list[int], pivot_columns: list[int]) -> IntegerArray:
-    """The vectors orthogonal to the chosen rows: one for each other column, by elimination without fractions."""
+    """Return the vectors orthogonal to the chosen rows: one for each other column, by elimination without fractions."""
     d, k = rows.shape[1], len(pivot_columns)
     free_columns = [j for j in range(d) if j not in set(pivot_columns)]
     A = rows[pivot_rows][:, pivot_columns + free_columns].copy()
@@ -189,7 +189,7 @@ def differing(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
 
 
 def refined(groups: NDArray[np.int32], keys: FloatArray | IntegerArray) -> NDArray[np.int32]:
-    """Groups split up so that the rows of `keys` agree exactly within each."""
+    """Return groups split up so that the rows of `keys` agree exactly within each."""
     if not keys.shape[1]:
         return groups
     number: dict[tuple[object, ...], int] = {}

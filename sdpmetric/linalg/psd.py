@@ -29,7 +29,7 @@ def project(A: FloatArray) -> FloatArray:
 
 
 def is_definite(A: FloatArray) -> bool:
-    """Whether a symmetric matrix has a Cholesky factor, which takes a tenth of the time of its eigenvalues."""
+    """Return whether a symmetric matrix has a Cholesky factor, which takes a tenth of the time of its eigenvalues."""
     try:
         np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
@@ -178,7 +178,7 @@ def projection_slopes(values: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.
 
 
 def leading(L: NDArray[np.floating], n_components: int) -> NDArray[np.floating]:
-    """The factor of the metric ``L.T @ L`` cut down to its leading eigenvectors."""
+    """Return the factor of the metric ``L.T @ L`` cut down to its leading eigenvectors."""
     _, sigma, rows = np.linalg.svd(L, full_matrices=False)
     return np.ascontiguousarray((sigma[:, None] * rows)[:n_components])
 

@@ -47,7 +47,7 @@ def best_multiple_bound(
     headroom: float = 1.0,
     coincident: float = 0.0,
 ) -> tuple[float, float]:
-    """The best lower bound that multiples of multipliers prove, up to rounding, and the multiple.
+    """Return the best lower bound that multiples of multipliers prove, up to rounding, and the multiple.
 
     A multiple t is dual feasible up to ``1 / ratio`` and in its box up to `headroom`. It proves ``t total + (1 - t)
     coincident`` for the hinge, and ``t total - t^2 squares / (4 mu)`` for its square.
@@ -155,7 +155,7 @@ class PushSums:
 
     @classmethod
     def none(cls, push: Push, ranks: Sequence[int], *, slopes: bool) -> PushSums:
-        """The sums for no triplets, with multipliers in spaces of these dimensions if they are wanted."""
+        """Return the sums for no triplets, with multipliers in spaces of these dimensions if they are wanted."""
         widths = () if not slopes else (0.0,) if push.squared else SMOOTHING_WIDTHS
         return cls({width: MultiplierSums([Form.zero(rank) for rank in ranks]) for width in widths})
 

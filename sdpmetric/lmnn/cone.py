@@ -94,7 +94,7 @@ class DualCone:
         return smallest if 0.0 < smallest < math.inf else 0.0
 
     def largest_ratio(self, form: Form) -> float:
-        """An upper bound of ``<T, N> / <C, N>`` over PSD N: ``C - t T`` is PSD for t up to its inverse.
+        """Return an upper bound of ``<T, N> / <C, N>`` over PSD N: ``C - t T`` is PSD for t up to its inverse.
 
         Return infinity if nothing is proven, 0 if every multiple is feasible.
         """

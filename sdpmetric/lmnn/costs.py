@@ -79,7 +79,7 @@ class PullCost:
         return pull + self.ridge * np.eye(len(pull))
 
     def whitened(self, components: FloatArray) -> FloatArray:
-        """The factor on the whitened data, (r, rank), of components."""
+        """Return the factor on the whitened data, (r, rank), of components."""
         return components @ self.coordinates.inverse[: self.coordinates.rank].T
 
     @published
@@ -104,7 +104,7 @@ class PullCost:
         return null_groups
 
     def separating_rows(self, furthest_target: float) -> FloatArray:
-        """Rows to add to the components, (q, d), that put every two null groups beyond every margin."""
+        """Return rows to add to the components, (q, d), that put every two null groups beyond every margin."""
         null = self.coordinates.null
         if null.shape[1] == 0 or self.null_groups.max(initial=0) == 0:
             return np.zeros((0, self.X.shape[1]))
@@ -123,12 +123,12 @@ SAMPLE = 30_000
 
 
 def stacked_points(arrays: Sequence[NDArray[ScalarT]]) -> NDArray[ScalarT]:
-    """Points of all metrics, one after the other; those of a single one are not copied."""
+    """Return points of all metrics, one after the other; those of a single one are not copied."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def list_triplets(candidates: Candidates) -> Triplets:
-    """Every triplet of a candidate set, one by one."""
+    """Return every triplet of a candidate set, one by one."""
     present = (candidates.targets >= 0)[candidates.rows]
     return candidates.triplets(present.astype(np.float64))[0]
 
@@ -178,21 +178,21 @@ class Push:
         return first + shift, second + shift
 
     def target_points(self, targets: IndexArray) -> IndexArray:
-        """Target neighbors by numbers of points, padded with -1."""
+        """Return target neighbors by numbers of points, padded with -1."""
         return np.where(targets >= 0, targets + np.int32(len(self.X)) * self.regions[targets], np.int32(-1))
 
     def anchors_by_target(self, candidates: Candidates) -> IndexArray:
-        """The anchor of each row under the metric of each target, (m, K); negative if there is no target."""
+        """Return the anchor of each row under the metric of each target, (m, K); negative if there is no target."""
         n = np.int32(len(self.X))
         anchors: IndexArray = candidates.targets // n * n + candidates.anchors[:, None] % n
         return anchors
 
     def target_distances(self, Z: NDArray[np.floating], candidates: Candidates) -> FloatArray:
-        """Squared distances from the anchor of each row to its targets, (m, K), padded with -1."""
+        """Return squared distances from the anchor of each row to its targets, (m, K), padded with -1."""
         return target_distances(Z, self.anchors_by_target(candidates), candidates.targets)
 
     def as_points(self, region: int, candidates: Candidates) -> Candidates:
-        """Candidates with impostors of a region by numbers of points."""
+        """Return candidates with impostors of a region by numbers of points."""
         if self.n_regions == 1:
             return candidates
         C, shift = candidates, np.int32(region * len(self.X))
@@ -206,7 +206,7 @@ class Push:
         return Candidates(C.anchors % n, targets, C.indptr, C.impostors % n, C.weights)
 
     def margins(self, Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
-        """``<B_t, M>`` of triplets at embedded points."""
+        """Return ``<B_t, M>`` of triplets at embedded points."""
         impostor_distances = distances(Z, *self.point_pairs(triplets.anchors, triplets.impostors))
         return impostor_distances - distances(Z, *self.point_pairs(triplets.anchors, triplets.targets))
 
@@ -232,14 +232,14 @@ class Push:
         return min(((s, value(s)) for s in multiples[max(rising - 1, 0) : rising + 1]), key=itemgetter(1))
 
     def adjoint(self, points: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
-        """``sum_t a_t B_t`` for each metric, (c, p, p), at points (c n, p)."""
+        """Return ``sum_t a_t B_t`` for each metric, (c, p, p), at points (c n, p)."""
         first, second, weights = signed_pairs(triplets, values)
         A = laplacian_form(points, *self.point_pairs(first, second), weights, self.blocks)
         total: FloatArray = 0.5 * (A + np.swapaxes(A, 1, 2))
         return total
 
     def all_triplets(self) -> Triplets:
-        """All triplets that have a weight."""
+        """Return all triplets that have a weight."""
         # Where all points coincide, as under the zero metric, every triplet violates its margin.
         Z, one_group = np.zeros((len(self.X), 1)), np.zeros(len(self.X), dtype=np.int32)
         blocks = list(self.source.candidate_blocks(Z, one_group, method=self.method))
@@ -289,7 +289,7 @@ class Push:
         among: IndexArray | None = None,
         max_pairs: float = math.inf,
     ) -> Candidates:
-        """All blocks of the search in one, by numbers of points; too many pairs raise `TooManyCandidates`."""
+        """Return all blocks of the search in one, by numbers of points; too many pairs raise `TooManyCandidates`."""
         search = self.blocks_by_region(Z, groups, widen=widen, among=among)
         blocks = collect((self.as_points(region, block) for region, block in search), max_pairs)
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
@@ -322,7 +322,7 @@ class Push:
     # -- multipliers --------------------------------------------------------------------------------------------------
 
     def ceilings(self, triplets: Triplets) -> FloatArray:
-        """The upper ends of the boxes of the hinge's multipliers, (t,); 0 for foreign triplets."""
+        """Return the upper ends of the boxes of the hinge's multipliers, (t,); 0 for foreign triplets."""
         return self.weight * self.source.weights_of(triplets)
 
     def clipped(self, dual: Dual, groups: Sequence[IndexArray] = ()) -> ClippedMultipliers:

@@ -65,7 +65,7 @@ class TooManyCandidates(Exception):
 
 
 def capacity(n_target_pairs: int) -> int:
-    """Largest number of candidate pairs in memory for so many target pairs."""
+    """Return the largest number of candidate pairs in memory for so many target pairs."""
     return max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_target_pair * n_target_pairs)
 
 
@@ -135,7 +135,7 @@ class Search:
                 rows, unscanned = scan(tiling, unscanned)
 
     def _blocks(self, tiling: Tiling) -> Iterator[AnchorBlock]:
-        """Blocks of anchors of about equal work, in parts for threads."""
+        """Yield blocks of anchors of about equal work, in parts for threads."""
         _, tiles, _, _, class_bounds, symmetric = tiling
         n_columns, tops = len(self.columns), np.arange(0, len(self.anchors), TILE_ROWS)
         n_parts = min(threads.part_count(len(self.anchors) * n_columns), len(tops))

@@ -61,7 +61,7 @@ class FeatureSpace:
     @classmethod
     @allow_underflow
     def of(cls, X: ArrayLike, kernel: Kernel, options: Mapping[str, float | None]) -> tuple[FeatureSpace, FloatArray]:
-        """The space of some examples, and their coordinates in it, (n, r), centered.
+        """Return the space of some examples, and their coordinates in it, (n, r), centered.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class FeatureSpace:
         return cls(kernel, parameters, data, vectors / roots, mean), vectors * roots
 
     def rows(self, X: ArrayLike | None = None) -> FloatArray:
-        """Kernel values of examples with the training examples, (m, n).
+        """Return kernel values of examples with the training examples, (m, n).
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class FeatureSpace:
         return KernelFunction(self.kernel, self.parameters)(data, self.data)
 
     def transform(self, X: ArrayLike | None = None) -> FloatArray:
-        """Coordinates of examples, (m, r), with the mean of the training examples at the origin."""
+        """Return coordinates of examples, (m, r), with the mean of the training examples at the origin."""
         coordinates: FloatArray = (self.rows(X) - self.mean) @ self.weights
         return coordinates
 
@@ -287,7 +287,7 @@ class KernelLMNNProblem(LMNNProblem):
         return coordinates @ L.T
 
     def expansion(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> FloatArray:
-        """The matrix A of ``M = sum_lm A_lm phi(x_l) phi(x_m)^T``, the paper's section 5.3.
+        """Return the matrix A of ``M = sum_lm A_lm phi(x_l) phi(x_m)^T``, the paper's section 5.3.
 
         Parameters
         ----------

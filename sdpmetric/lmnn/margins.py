@@ -41,7 +41,7 @@ TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 128
 
 
 def _of_rows(pairs: Pairs, targets: NDArray[np.generic], differences: float) -> Workload:
-    """The work of rows of candidates, cut where parts have about as many pairs and targets."""
+    """Return the work of rows of candidates, cut where parts have about as many pairs and targets."""
     indptr = pairs[1]
 
     def cut(n_parts: int) -> LongArray:
@@ -54,7 +54,7 @@ def _of_rows(pairs: Pairs, targets: NDArray[np.generic], differences: float) -> 
 
 @loop(fastmath=FAST)
 def _any_within(values: NDArray[np.floating], limits_of_values: NDArray[np.floating], limit: float) -> bool:
-    """Whether any value is at or below its ceiling or the limit; without a branch, so it is vectorized."""
+    """Return whether any value is at or below its ceiling or the limit; without a branch, so it is vectorized."""
     count = np.float32(0.0)
     for j in range(len(values)):
         count += np.float32(1.0) if values[j] <= max(limits_of_values[j], limit) else np.float32(0.0)
@@ -181,7 +181,7 @@ def signed_pairs(triplets: Triplets, values: FloatArray) -> tuple[IndexArray, In
 
 
 def target_distances(Z: NDArray[np.floating], anchors: IndexArray, targets: IndexArray) -> FloatArray:
-    """Squared distances to `targets`, (m, K), from anchors, (m,) or (m, K); -1 where there is no target."""
+    """Return squared distances to `targets`, (m, K), from anchors, (m,) or (m, K); -1 where there is no target."""
     first = np.broadcast_to(anchors if anchors.ndim == 2 else anchors[:, None], targets.shape)
     D = distances(Z, np.where(targets >= 0, first, 0).ravel(), np.maximum(targets, 0).ravel()).reshape(targets.shape)
     D[targets < 0] = -1.0
@@ -211,7 +211,7 @@ def hinge_slopes(
 def slope_pairs(
     candidates: Candidates, slopes: FloatArray, anchors_by_target: IndexArray | None = None
 ) -> tuple[IndexArray, IndexArray, FloatArray]:
-    """The pairs and weights w with ``sum_t a_t B_t = D*(w)`` for the slopes that `hinge_slopes` returns."""
+    """Return the pairs and weights w with ``sum_t a_t B_t = D*(w)`` for the slopes that `hinge_slopes` returns."""
     C, rows = candidates, candidates.rows
     push = slopes.sum(axis=1)
     pull: FloatArray = np.zeros(C.targets.shape)
@@ -233,14 +233,14 @@ def inactive_beyond(images: Images) -> float:
 
 
 def with_error(target_D_above: FloatArray, metric_error: float) -> FloatArray:
-    """Upper bounds of distances to target neighbors, for hinges with impostors that are nearer by an error."""
+    """Return upper bounds of distances to target neighbors, for hinges with impostors that are nearer by an error."""
     return np.nextafter(target_D_above + metric_error, np.inf) if metric_error else target_D_above
 
 
 def loss_above(
     images: Images, candidates: Candidates, target_D: FloatArray, target_D_above: FloatArray, *, squared: bool
 ) -> tuple[float, int]:
-    """An upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive."""
+    """Return an upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive."""
     C, rows = candidates, candidates.rows
     ends = C.anchors[rows], C.impostors.copy()  # arrays that a loop may write to, as all that call it pass
     smallest, largest = np.empty((2, len(rows)))
@@ -261,7 +261,7 @@ COINCIDENT = 1e-6
 
 
 def are_unit_hinges(Z: FloatArray, groups: IndexArray, furthest_target: float, error: float = 0.0) -> bool:
-    """Whether every hinge within a group is 1 up to rounding, and every hinge across groups is 0.
+    """Return whether every hinge within a group is 1 up to rounding, and every hinge across groups is 0.
 
     It is so where the points of each group coincide and groups are farther apart than every margin. Each point may be
     `error` away from the exact one, and target neighbors are no further than a squared distance.

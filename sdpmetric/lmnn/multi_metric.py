@@ -151,7 +151,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
         return replace(self, tied=self.tied.with_weights(**values))
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:
-        """Factors (c, r, d) from either keyword, and how far the metrics were from the cone, relatively."""
+        """Return factors (c, r, d) from either keyword, and how far the metrics were from the cone, relatively."""
         matrices = components if metric is None else metric
         if matrices is None or (components is None) == (metric is None):
             raise ValueError("pass exactly one of components= (factors, (c, r, d)) and metric= ((c, d, d)).")
@@ -168,7 +168,7 @@ class MultiMetricLMNNProblem(LargeMarginProblem):
 def divide_into_regions(
     regions: Regions | ArrayLike, X: FloatArray, y: ArrayLike, n_regions: int | None, random_state: int
 ) -> tuple[IndexArray, NDArray[np.generic]]:
-    """The region of each example, by class, by clusters, or as an array says, and the names of the regions."""
+    """Return the region of each example, by class, by clusters, or as an array says, and the names of the regions."""
     if isinstance(regions, str):
         regions = _named(regions, X, np.asarray(y).ravel(), n_regions, random_state)
     array = np.asarray(regions)

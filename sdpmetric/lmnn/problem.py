@@ -133,11 +133,11 @@ class LargeMarginProblem(PrintedProblem):
     # -- one metric or several ----------------------------------------------------------------------------------------
 
     def stack(self, matrices: FloatArray) -> FloatArray:
-        """Components or metrics of the statement, for all metrics: (r, d) become (1, r, d)."""
+        """Return components or metrics of the statement, for all metrics: (r, d) become (1, r, d)."""
         return matrices[None] if matrices.ndim == 2 else matrices
 
     def squeeze(self, matrices: FloatArray) -> FloatArray:
-        """Components of the statement from those of all metrics, (c, r, d)."""
+        """Return components of the statement from those of all metrics, (c, r, d)."""
         return matrices
 
     @property
@@ -156,7 +156,7 @@ class LargeMarginProblem(PrintedProblem):
     # -- the objective ------------------------------------------------------------------------------------------------
 
     def embed(self, components: FloatArray) -> FloatArray:
-        """All examples under each metric, centered, (c n, r), float64."""
+        """Return all examples under each metric, centered, (c n, r), float64."""
         return stacked_points([self.centered @ L.T for L in self.stack(components)])
 
     @allow_underflow
@@ -166,7 +166,7 @@ class LargeMarginProblem(PrintedProblem):
         return self._objective(L, self.embed(L))
 
     def _objective(self, L: FloatArray, Z: FloatArray, among: IndexArray | None = None) -> float:
-        """The objective at a point, Z being the embedded data; of some anchors their share."""
+        """Return the objective at a point, Z being the embedded data; of some anchors their share."""
         (first, second), scales, share = self.push.point_pairs(*self.target_pairs), self._pull_scales, 1.0
         if among is not None:
             member, share = np.isin(self.target_pairs[0], among), len(among) / len(self.X)
@@ -175,7 +175,7 @@ class LargeMarginProblem(PrintedProblem):
         return float(distances(Z, first, second) @ scales) + share * trace + self.push_weight * self.push.loss(Z, among)
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
-        """The objective of multiples of a point, for at most 1000 anchors and every possible impostor."""
+        """Return the objective of multiples of a point, for at most 1000 anchors and every possible impostor."""
         Z, n = self.embed(components), len(self.X)
         among = np.unique(np.linspace(0, n - 1, min(1000, n)).astype(np.int32))
         return lambda scale: self._objective(scale * components, scale * Z, among)
@@ -215,13 +215,13 @@ class LargeMarginProblem(PrintedProblem):
         return sum(cost.coordinates.null.shape[1] for cost in self.pull_costs)
 
     def whitened(self, components: FloatArray) -> FloatArray:
-        """Factors on `points`, (c, r, rank), of components."""
+        """Return factors on `points`, (c, r, rank), of components."""
         rank, costs = self.points.shape[1], self.pull_costs
         factors = [cost.whitened(L) for cost, L in zip(costs, self.stack(components), strict=True)]
         return np.stack([np.pad(F, ((0, 0), (0, rank - F.shape[1]))) for F in factors])
 
     def lift(self, factors: FloatArray) -> FloatArray:
-        """Components in the data's own coordinates from factors on `points`.
+        """Return components in the data's own coordinates from factors on `points`.
 
         Null directions of the costs are added, scaled so that impostors of other groups lose their hinges.
         """
@@ -274,13 +274,13 @@ class LargeMarginProblem(PrintedProblem):
         )
 
     def _images(self, components: FloatArray, metric: FloatArray | None) -> list[Images]:
-        """The exact data under each metric; a given metric is meant in place of its factor."""
+        """Return the exact data under each metric; a given metric is meant in place of its factor."""
         factors = self.stack(components)
         metrics = [None] * len(factors) if metric is None else self.stack(metric)
         return [Images(self.X, self.centered, F.T, metric=M) for F, M in zip(factors, metrics, strict=True)]
 
     def _objective_above(self, components: FloatArray, images: Sequence[Images], at_point: PushSums) -> float:
-        """A float not below the objective."""
+        """Return a float not below the objective."""
         pulls = zip(self.pull_costs, self.stack(components), images, strict=True)
         cost = above(sum(pull.bound(F, image) for pull, F, image in pulls), self.n_regions)
         return above(cost + product_above(self.push.weight, sum_above(np.array(at_point.losses))), 3)
@@ -339,7 +339,7 @@ class LargeMarginProblem(PrintedProblem):
         return caution(certificate, sizes, self.ridge, separated)
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """What a point and multipliers prove, for `Solution.save_proof`."""
+        """Return what a point and multipliers prove, for `Solution.save_proof`."""
         if dual is None:
             raise ValueError("there is no proof to write: this solution has no multipliers; use another solver.")
         feasible = self.feasible_dual(check_triplet_multipliers(dual))
@@ -347,7 +347,7 @@ class LargeMarginProblem(PrintedProblem):
         return written.of_dual(self.push, self.ridge, feasible, objective, self.stack(components))
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """The violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
+        """Return the violated triplets and those with a positive multiplier; see `Constrained.constraints`."""
         push, source, Z = self.push, self.push.source, self.embed(components)
         active = Triplets.join(*[block.triplets(slopes)[0] for _, block, slopes in push.hinges(Z)])
         loss = SquaredHinge() if push.squared else Hinge()
@@ -586,7 +586,7 @@ class LMNNProblem(LargeMarginProblem):
         return Push(self.X, self.source, self.push_weight, self.loss == "squared_hinge", self.search, one_region)
 
     def squeeze(self, matrices: FloatArray) -> FloatArray:
-        """Components, (r, d), from (1, r, d)."""
+        """Return components, (r, d), from (1, r, d)."""
         single: FloatArray = matrices[0]
         return single
 

@@ -81,7 +81,7 @@ def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray
 def impostor_scatter(
     points: FloatArray, labels: IndexArray, groups: IndexArray, v: FloatArray, w: FloatArray
 ) -> FloatArray:
-    """``sum_il v_i w_l (x_i - x_l)(x_i - x_l)^T`` over all pairs of one group and different labels, (d, d)."""
+    """Return ``sum_il v_i w_l (x_i - x_l)(x_i - x_l)^T`` over all pairs of one group and different labels, (d, d)."""
     cells = Cells.of(labels, groups)
     V, a = cells.means(points, v)
     W, b = cells.means(points, w)
@@ -105,7 +105,7 @@ def impostor_scatter(
 
 @np.errstate(over="ignore", invalid="ignore")  # a form that is not finite proves nothing
 def scatter_form(images: Images, labels: IndexArray, groups: IndexArray, v: FloatArray, w: FloatArray) -> Form:
-    """`impostor_scatter` of exact points whose images are given, with its error.
+    """Return `impostor_scatter` of exact points whose images are given, with its error.
 
     Every sum in it errs by at most ``gamma_{n + c + 64}``, c the number of cells, of sums over pairs of one group of
     ``v_i w_l (|p_i| + |p_l|)^2``, fewer than 64 times. Errors of the images add what they add to a form; the sum over
@@ -263,7 +263,7 @@ class LabeledTriplets:
 
     @classmethod
     def weighted(cls, targets: IndexArray, labels: IndexArray, weights: FloatArray | None) -> LabeledTriplets:
-        """Triplets of weighted examples; those of weight 0 lose their target neighbors."""
+        """Return triplets of weighted examples; those of weight 0 lose their target neighbors."""
         if weights is None:
             return cls(targets, labels)
         return cls(np.where(weights[:, None] > 0.0, targets, np.int32(-1)), labels, weights)
@@ -310,7 +310,7 @@ class LabeledTriplets:
         return anchors.astype(np.int32), self.targets[anchors, slots]
 
     def target_weights(self) -> FloatArray:
-        """The weight of the anchor of each target pair."""
+        """Return the weight of the anchor of each target pair."""
         return self.scales[self.target_pairs()[0]]
 
     def weights_of(self, triplets: Triplets) -> FloatArray:
@@ -344,7 +344,7 @@ class LabeledTriplets:
     def margin_forms(
         self, images: Sequence[Images], groups: Sequence[IndexArray], regions: IndexArray | None = None
     ) -> list[Form]:
-        """``sum_t w_t B_t`` of each metric, over all triplets within groups, in coordinates of its images."""
+        """Return ``sum_t w_t B_t`` of each metric, over all triplets within groups, in coordinates of its images."""
         anchors, targets = self.target_pairs()
         members, roundings = self._members(len(groups), regions), len(self.labels) + len(groups) + 4
         weights, forms = (self.scales * self._impostor_weights(groups, members))[anchors], []
@@ -412,7 +412,7 @@ class LabeledTriplets:
             yield block if weights is None else replace(block, weights=weights).select(weights > 0.0)
 
     def anchors(self, among: IndexArray | None = None) -> IndexArray:
-        """The examples that have target neighbors, in order; those of `among` where it is given."""
+        """Return the examples that have target neighbors, in order; those of `among` where it is given."""
         anchors = np.arange(len(self.labels), dtype=np.int32) if among is None else among
         return anchors[(self.targets[anchors] >= 0).any(axis=1)]
 

@@ -46,12 +46,12 @@ MARGINS, SLACKS = "margins", "slacks"
 
 
 def metric_names(push: Push) -> list[str]:
-    """M; of several metrics M_1, M_2 and so on."""
+    """Return M; of several metrics M_1, M_2 and so on."""
     return ["M"] if push.n_regions == 1 else [f"M_{region + 1}" for region in range(push.n_regions)]
 
 
 def lines(push: Push, ridge: float, triplets: Triplets | None = None) -> Lines:
-    """The program; of more triplets than are shown, in general terms."""
+    """Return the program; of more triplets than are shown, in general terms."""
     slack = "xi[{}]^2".format if push.squared else "xi[{}]".format
     size = push.source.size if triplets is None else len(triplets)
     if size > MAX_SHOWN:
@@ -106,7 +106,7 @@ def _dual_lines(push: Push, ridge: float, triplets: Triplets) -> Lines:
         objective += f" - ({total(squares, len(names))}) / mu"
 
     def slack_matrix(region: int) -> str:
-        """S(a): the pulls, the ridge, and each triplet whose target or impostor is in the region."""
+        """Return s(a): the pulls, the ridge, and each triplet whose target or impostor is in the region."""
         pulls = total((w, distance(i, j, "V")) for i, j, w in _pulls(push) if push.regions[j] == region)
         terms = [(1.0, times("(1 - mu)", pulls)), *([(1.0, "rho * I")] if ridge else [])]
         for name, (i, j, l) in zip(names, ijl, strict=True):
@@ -133,7 +133,7 @@ def _pulls(push: Push) -> Iterator[tuple[int, int, float]]:
 
 
 def _distance(push: Push, i: int | str, j: int | str) -> str:
-    """D(i,j) under the metric of the second member."""
+    """Return d(i,j) under the metric of the second member."""
     if push.n_regions == 1:
         return distance(i, j)
     return distance(i, j, f"D_r{j}" if isinstance(j, str) else f"D_{push.regions[j] + 1}")
@@ -170,14 +170,14 @@ def _check_members(push: Push, triplets: Triplets) -> Triplets:
 
 
 def of_dual(push: Push, ridge: float, feasible: Dual, objective: float, components: FloatArray) -> Proof:
-    """A proof of the lower bound ``sum a``, or with squared hinges ``sum a - sum a^2 / (4 mu w)``."""
+    """Return a proof of the lower bound ``sum a``, or with squared hinges ``sum a - sum a^2 / (4 mu w)``."""
     terms, a, w = _terms(push, ridge, feasible)
     conjugates = above(sum_above(a * (a / w)) / (4.0 * push.weight), 4) if push.squared and len(a) else 0.0
     return _proof(push, (objective, sum_below(a) - conjugates), terms, components)
 
 
 def _terms(push: Push, ridge: float, feasible: Dual) -> tuple[list[ProofTerm], FloatArray, FloatArray]:
-    """The terms of LMNN, the multipliers of triplets in them, and the weights of these."""
+    """Return the terms of LMNN, the multipliers of triplets in them, and the weights of these."""
     mu, source, T = push.weight, push.source, feasible.triplets
     w, pull = source.weights_of(T), [1.0, -mu]
     a = (1.0 - CONSTRAINT_SLACK) * feasible.values

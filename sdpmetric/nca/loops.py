@@ -178,7 +178,7 @@ def _soft_row(
 def _regression_row(
     row: FloatArray, i: int, targets: FloatArray, weight: float, columns: FloatArray, residuals: FloatArray
 ) -> float:
-    """Squared error of the mean target of one example's neighbors; `row`, its distances, becomes the weights."""
+    """Return squared error of the mean target of one example's neighbors; `row`, its distances, becomes the weights."""
     nearest = _smallest(row)
     if nearest == np.inf:
         row[:] = 0.0
@@ -242,7 +242,7 @@ def evaluate(
     anchor_rows: LongArray | None = None,
     differentiate: bool = True,
 ) -> tuple[float, FloatArray]:
-    """The sum of values of some examples, or of all, and its gradient in the factor L.
+    """Return the sum of values of some examples, or of all, and its gradient in the factor L.
 
     The gradient is ``2 L X^T (diag(c) - W - W^T) X``, W the weights and c their column sums: two products with the
     embedding, or one with the data, whichever is less.

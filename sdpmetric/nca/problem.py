@@ -275,5 +275,5 @@ class MLKRProblem(SoftNeighborProblem):
         return ExampleValue(loops.SQUARED_ERROR, y, 0.0, float(self.example_weights @ y**2), "MLKR")
 
     def predictions(self, components: ArrayLike) -> FloatArray:
-        """The leave-one-out prediction of each example's target, (n,)."""
+        """Return the leave-one-out prediction of each example's target, (n,)."""
         return self.distribution(components) @ self.targets

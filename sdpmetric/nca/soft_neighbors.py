@@ -138,7 +138,7 @@ class SoftNeighborProblem(Problem):
         return [None, 0.0, self.rows[:0]]
 
     def distribution(self, components: ArrayLike) -> FloatArray:
-        """The probabilities ``p_ij``, to look at, (n, n); 0 for an example with itself.
+        """Return the probabilities ``p_ij``, to look at, (n, n); 0 for an example with itself.
 
         Parameters
         ----------

@@ -22,7 +22,7 @@ SIZES = tuple(0.5 * 4.0**k for k in range(7))
 
 
 def start_of(problem: SoftNeighborProblem) -> FloatArray:
-    """Components by the rules of scikit-learn, at the scale of `rescaled`."""
+    """Return components by the rules of scikit-learn, at the scale of `rescaled`."""
     validation.check_spread(problem.X)  # before it is centered
     how: Init = "identity" if problem.diagonal else "auto"
     L = named_components(how, problem.rows, problem.row_classes, problem.n_components)

@@ -39,7 +39,7 @@ class View:
     kind: str  # of axes
 
     def impostors(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Whether each example is an impostor of each of some rows, (m, n)."""
+        """Return whether each example is an impostor of each of some rows, (m, n)."""
         D = cdist(self.Z[rows], self.Z, "sqeuclidean")
         reach = np.take_along_axis(D, self.targets[rows], axis=1).max(axis=1, keepdims=True)
         return np.asarray((reach >= D) & (self.index[rows, None] != self.index))
@@ -207,7 +207,7 @@ def _join(axes: Axes, view: View, example: int) -> None:
 
 
 def _proven(learned: object) -> float:
-    """The relative gap of a solution, an estimator or a pipeline; NaN if it has none."""
+    """Return the relative gap of a solution, an estimator or a pipeline; NaN if it has none."""
     try:
         return solution_of(learned).relative_gap
     except ValueError:

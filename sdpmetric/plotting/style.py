@@ -50,14 +50,14 @@ Learned = FittedTransformer | Solution
 
 
 def ink() -> str:
-    """The color of text, which differs from the paper in light and in dark styles."""
+    """Return the color of text, which differs from the paper in light and in dark styles."""
     from matplotlib import rcParams
 
     return str(rcParams["text.color"])
 
 
 def look(c: int) -> tuple[str, str]:
-    """The hue and the marker of class c, which show on the paper of the style in use."""
+    """Return the hue and the marker of class c, which show on the paper of the style in use."""
     from matplotlib import colors, rcParams
 
     hues = COLORS if sum(colors.to_rgb(rcParams["axes.facecolor"])) > 1.5 else LIGHTER
@@ -98,13 +98,13 @@ def tidy(ax: Axes) -> None:
 
 
 def steps_of(learned: object) -> list[object]:
-    """The steps of a pipeline; anything else is the only one."""
+    """Return the steps of a pipeline; anything else is the only one."""
     steps = getattr(learned, "steps", None)
     return [step for _, step in steps] if isinstance(steps, list) else [learned]
 
 
 def solution_of(learned: object) -> Solution:
-    """A solution as it is, that of a fitted estimator, or that of the last step of a pipeline that has one."""
+    """Return a solution as it is, that of a fitted estimator, or that of the last step of a pipeline that has one."""
     if isinstance(learned, Solution):
         return learned
     if hasattr(learned, "fit"):

@@ -50,7 +50,7 @@ def workspace(d: int) -> Workspace:
 
 @loop(fastmath=FAST)
 def dot(x: FloatArray, y: FloatArray, d: int) -> float:
-    """Inner product of the leading d entries."""
+    """Return the inner product of the leading d entries."""
     total = 0.0
     for i in range(d):
         total += x[i] * y[i]
@@ -69,7 +69,7 @@ def times(A: FloatArray, x: FloatArray, d: int, out: FloatArray) -> None:
 
 @loop(fastmath=FAST)
 def _level_and_scale(A: FloatArray, d: int, square: float, length: float) -> tuple[float, float, float]:
-    """``length ||v||^2``, ``||v||``, and the scale of eigenvalues: the trace of A plus the first of these."""
+    """Return ``length ||v||^2``, ``||v||``, and the scale of eigenvalues: the trace of A plus the first of these."""
     total = 0.0
     for i in range(d):
         total += A[i, i]
@@ -102,7 +102,7 @@ def _combine(Q: FloatArray, s: FloatArray, m: int, size: float, d: int, u: Float
 
 @loop()
 def _fraction(alpha: FloatArray, beta: FloatArray, m: int, last: float, x: float, deltas: FloatArray) -> float:
-    """``1 / (e_1^T (T - x)^-1 e_1)`` for m coefficients that end with `last`, and fill in its parts."""
+    """Return ``1 / (e_1^T (T - x)^-1 e_1)`` for m coefficients that end with `last`, and fill in its parts."""
     deltas[m - 1] = last - x
     for j in range(m - 2, -1, -1):
         deltas[j] = alpha[j] - x - beta[j] ** 2 / deltas[j + 1]
@@ -176,7 +176,7 @@ def negative_pair(
 
 @loop()
 def _shifted_solve(alpha: FloatArray, beta: FloatArray, m: int, y: float, deltas: FloatArray, z: FloatArray) -> float:
-    """``z = (I - y T)^-1 T e_1`` for m coefficients; returns ``||z||^2``."""
+    """Return ``z = (I - y T)^-1 T e_1`` for m coefficients; returns ``||z||^2``."""
     deltas[m - 1] = 1.0 - y * alpha[m - 1]
     for j in range(m - 2, -1, -1):
         deltas[j] = 1.0 - y * alpha[j] - (y * beta[j]) ** 2 / deltas[j + 1]

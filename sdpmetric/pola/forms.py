@@ -41,7 +41,7 @@ MARGINS, SLACKS, FLOOR = "margins", "slacks", "floor"
 
 
 def lines(problem: POLAProblem) -> Lines:
-    """The program; of hard margins without slacks."""
+    """Return the program; of hard margins without slacks."""
     soft, n = problem.slack_weight is not None, len(problem.pairs)
     D, similar = [distance(i, j) for i, j in problem.pairs.tolist()], problem.similar.tolist()
     sides = (f"b - {D[t]}" if similar[t] else f"{D[t]} - b" for t in range(n))
@@ -57,7 +57,7 @@ def lines(problem: POLAProblem) -> Lines:
 
 
 def dual_program(problem: POLAProblem) -> cp.Problem:
-    """The dual program; its variables have the names of the constraints: ``margins``, ``cone`` and ``floor``."""
+    """Return the dual program; its variables have the names of the constraints: ``margins``, ``cone`` and ``floor``."""
     y, d = problem.signs, problem.X.shape[1]
     a, f = cp.Variable(len(y), nonneg=True, name=MARGINS), cp.Variable(nonneg=True, name=FLOOR)
     Z, p = cp.Variable((d, d), PSD=True, name=CONE), y @ a + f

@@ -53,7 +53,7 @@ DEPENDENT = 1e-10
 
 
 def new_state(d: int, initial_threshold: float) -> State:
-    """A stream that has taken nothing, with room for d dimensions: ``A_1 = 0``."""
+    """Return a stream that has taken nothing, with room for d dimensions: ``A_1 = 0``."""
     state = State(np.zeros((d, d)), np.zeros((d, d)), np.zeros(N_TOTALS))
     state.totals[THRESHOLD], state.totals[RADIUS] = initial_threshold, 1.0
     return state

@@ -225,7 +225,7 @@ class POLAProblem(PrintedProblem):
         return np.ones(len(self.pairs)) if self.pair_weights is None else self.pair_weights
 
     def as_sum(self) -> MetricProblem:
-        """The same statement as a sum of terms, with the threshold as the weight of one more feature.
+        """Return the same statement as a sum of terms, with the threshold as the weight of one more feature.
 
         A metric and a threshold are one metric there; see `lifted`.
         """
@@ -254,11 +254,11 @@ class POLAProblem(PrintedProblem):
         return above(longest * longest + 1.0, 2)
 
     def distances(self, components: FloatArray) -> FloatArray:
-        """Squared distances of the pairs under a factor (r, d), (p,)."""
+        """Return squared distances of the pairs under a factor (r, d), (p,)."""
         return np.asarray(np.sum((self.differences @ components.T) ** 2, axis=1))
 
     def update_bound(self, objective: float, loss: float = 1.0) -> float:
-        """How many updates with a loss of at least `loss` online POLA can make on these pairs (Theorem 1).
+        """Return how many updates with a loss of at least `loss` online POLA can make on these pairs (Theorem 1).
 
         Parameters
         ----------
@@ -293,15 +293,15 @@ class POLAProblem(PrintedProblem):
         return 0.5 * _squared_norm(L) + 0.5 * square(b - self.initial_threshold) + slack
 
     def _margins(self, q: FloatArray, b: float) -> FloatArray:
-        """``y_t (b - q_t)`` for squared distances, (p,)."""
+        """Return ``y_t (b - q_t)`` for squared distances, (p,)."""
         return self.signs * (b - q)
 
     def _extremes(self, q: FloatArray) -> tuple[float, float]:
-        """The largest distance of a similar pair, or 0, and the smallest of a dissimilar pair, or infinity."""
+        """Return the largest distance of a similar pair, or 0, and the smallest of a dissimilar pair, or infinity."""
         return float(q[self.similar].max(initial=0.0)), float(q[~self.similar].min(initial=math.inf))
 
     def best_threshold(self, q: FloatArray) -> float:
-        """The threshold that is best for squared distances (p,); with hard margins, with the smallest violation.
+        """Return the threshold that is best for squared distances (p,); with hard margins, with the smallest violation.
 
         The soft objective is convex and piecewise quadratic in b: its slope jumps by a weight at each ``q_t + y_t``.
         """
@@ -320,7 +320,7 @@ class POLAProblem(PrintedProblem):
         return {"threshold": self.best_threshold(self.distances(components))}
 
     def _best_multiple(self, components: FloatArray, q: FloatArray) -> float:
-        """The multiple of a metric within the hard margins with the smallest objective; see docs/methods.md."""
+        """Return the multiple of a metric within the hard margins with the smallest objective; see docs/methods.md."""
         similar_max, dissimilar_min = self._extremes(q)
         if dissimilar_min <= similar_max or dissimilar_min == math.inf:
             return 1.0 if dissimilar_min <= similar_max else 0.0
@@ -330,7 +330,7 @@ class POLAProblem(PrintedProblem):
         return multiple if multiple < math.inf else 1.0
 
     def repair(self, components: ArrayLike, threshold: float | None = None) -> tuple[FloatArray, float]:
-        """The best feasible point on the ray of a metric, or the given point if it is feasible.
+        """Return the best feasible point on the ray of a metric, or the given point if it is feasible.
 
         For the soft margin only ``b >= 1`` is restored. For the hard margin ``(c A, b)`` is feasible for some b exactly
         if ``c (far - near) >= 2`` and so on, with ``far`` the smallest distance of a dissimilar pair and ``near`` the
@@ -357,7 +357,7 @@ class POLAProblem(PrintedProblem):
         return math.sqrt(scale) * L, self.best_threshold(scale * q)
 
     def best_scale(self, components: FloatArray) -> float:
-        """The best multiple of a factor, for the hard margin that of `repair`."""
+        """Return the best multiple of a factor, for the hard margin that of `repair`."""
         if self.slack_weight is not None:
             return super().best_scale(components)
         return math.sqrt(self._best_multiple(components, self.distances(components)))
@@ -446,7 +446,7 @@ class POLAProblem(PrintedProblem):
         return np.where(self.similar, threshold - high, low - threshold), np.where(self.similar, high, low)
 
     def _feasible_multiple(self, components: FloatArray, threshold: float, metric: FloatArray | None = None) -> float:
-        """A multiple of metric and threshold, at least 1, that keeps the hard margins exactly; or infinity."""
+        """Return a multiple of metric and threshold, at least 1, that keeps the hard margins exactly; or infinity."""
         margins, far = self._enclosed_margins(components, threshold, metric)
         smallest_margin = float((margins - 4.0 * U * (threshold + far)).min())
         return 1.0 if smallest_margin >= 1.0 else above(1.0 / smallest_margin, 2) if smallest_margin > 0.0 else math.inf
@@ -518,6 +518,6 @@ class POLAProblem(PrintedProblem):
 
 
 def _squared_norm(components: FloatArray) -> float:
-    """``||A||_F^2`` of the metric with this factor."""
+    """Return ``||A||_F^2`` of the metric with this factor."""
     r, d = components.shape
     return float(np.sum((components @ components.T if r < d else components.T @ components) ** 2))

@@ -33,7 +33,7 @@ SLACK_WEIGHT = "slack_weight"
 
 
 def pola_program(problem: POLAProblem, parametric: bool = False) -> cp.Problem:
-    """The batch program of Shalev-Shwartz, Singer and Ng 2004; see `sdpmetric.to_cvxpy`."""
+    """Return the batch program of Shalev-Shwartz, Singer and Ng 2004; see `sdpmetric.to_cvxpy`."""
     d, start = problem.X.shape[1], problem.initial_threshold
     A = cp.Variable((d, d), symmetric=True, name="A")
     b = cp.Variable(name="b")
@@ -58,7 +58,7 @@ def pola_program(problem: POLAProblem, parametric: bool = False) -> cp.Problem:
 
 
 def contradiction_program(problem: POLAProblem) -> cp.Problem:
-    """The multipliers ``a`` on the simplex that come nearest to proving a contradiction.
+    """Return the multipliers ``a`` on the simplex that come nearest to proving a contradiction.
 
     Minimize t subject to ``sum_t a_t y_t u_t u_t^T + t I`` PSD and ``sum_t a_t y_t <= t``, with ``u_t`` the differences
     in coordinates that give them a unit second moment. The pairs contradict each other exactly if the optimum is
@@ -74,7 +74,7 @@ def contradiction_program(problem: POLAProblem) -> cp.Problem:
 
 
 def _in_unit_moments(problem: POLAProblem) -> FloatArray:
-    """The differences of the pairs in coordinates that give them a unit second moment, (p, rank)."""
+    """Return the differences of the pairs in coordinates that give them a unit second moment, (p, rank)."""
     U, sigma, _ = np.linalg.svd(problem.differences, full_matrices=False)
     return np.asarray(np.sqrt(len(U)) * U[:, sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)])
 
@@ -131,7 +131,7 @@ def regret_bound(problem: POLAProblem, gamma: float | None, budget: Budget, tol:
 
 
 def comparator(problem: POLAProblem, gamma: float, budget: Budget, tol: float = 1e-6) -> Solution:
-    """The comparator of inseparable online POLA, a sum of terms.
+    """Return the comparator of inseparable online POLA, a sum of terms.
 
     Minimizes ``1/2 ||A||^2 + 1/2 (b - b_1)^2 + 1 / (2 gamma) sum_t [1 - y_t (b - v_t^T A v_t)]_+^2`` over PSD metrics
     and ``b >= 1``. Every ``a >= 0`` proves the dual value of the hard margin minus ``gamma / 2 ||a||^2``.
@@ -142,7 +142,7 @@ def comparator(problem: POLAProblem, gamma: float, budget: Budget, tol: float = 
 
 
 def least_loss(problem: POLAProblem, budget: Budget) -> float:
-    """A lower bound on the sum of squared hinges of every fixed metric and threshold, at least 0.
+    """Return a lower bound on the sum of squared hinges of every fixed metric and threshold, at least 0.
 
     The multipliers of `comparator` are nearly feasible for a small gamma; adding multipliers that strictly contradict
     each other makes them feasible. The bound is 0 if there are none, or no time is left.

@@ -94,7 +94,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 
 def _probe(problem: POLAProblem, budget: Budget, n_entries: int) -> tuple[FloatArray, bool]:
-    """Multipliers to start from, and whether active sets seem to change for longer than the exact program takes.
+    """Return multipliers to start from, and whether active sets seem to change for longer than the exact program takes.
 
     They do if many pairs contradict each other; a gap that stays large is a sign of it. The more entries the metric
     has, the longer the exact program takes.
@@ -121,7 +121,7 @@ def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterato
 def _round(
     problem: POLAProblem, budget: Budget, tol: float, a: FloatArray, evaluations: int
 ) -> Iterator[tuple[Step, FloatArray]]:
-    """Steps of L-BFGS-B and then Newton's method from multipliers on, with the multipliers of each."""
+    """Yield steps of L-BFGS-B and then Newton's method from multipliers on, with the multipliers of each."""
     dual, is_feasible = SumDual(problem.as_sum().total), problem.slack_weight is not None
     try:
         start = dual.ascend(a, budget, evaluations).multipliers
@@ -164,7 +164,7 @@ def _whitened(problem: POLAProblem) -> tuple[POLAProblem, FloatArray]:
 
 
 def _contradiction(problem: POLAProblem, *candidates: FloatArray) -> FloatArray | None:
-    """Multipliers that prove that the pairs contradict each other, from the first candidates that do."""
+    """Return multipliers that prove that the pairs contradict each other, from the first candidates that do."""
     for multipliers in candidates:
         if (proven := feasibility.contradiction(problem.as_sum().dual, [multipliers])) is not None:
             return proven.multipliers[0]
@@ -177,7 +177,7 @@ def _is_infeasible(step: Step) -> bool:
 
 @solver(POLAProblem, "batch", tol=1e-3, takes=lambda problem: problem.slack_weight is None)
 def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float = 1e-3) -> Iterator[Step]:
-    """The paper's batch conversion: online updates, pair after pair, until no loss exceeds `beta`.
+    """Yield the paper's batch conversion: online updates, pair after pair, until no loss exceeds `beta`.
 
     Theorem 1 bounds the number of updates by `POLAProblem.update_bound` at that loss; `Solution.n_iter` is the number
     it took. The sums of the steps on each pair are the multipliers that it proves its bound with; they are not optimal.
@@ -209,7 +209,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
 
 @solver(POLAProblem, "online", tol=1e-6, stream=True)
 def online_steps(problem: POLAProblem, budget: Budget, tol: float, *, gamma: float | None = None) -> Iterator[Step]:
-    """Online POLA, once over the problem's pairs in their order; see `sdpmetric.pola.stream.POLAStream`.
+    """Yield online POLA, once over the problem's pairs in their order; see `sdpmetric.pola.stream.POLAStream`.
 
     The objective of a step is the cumulative loss so far, the squared hinges before each update. The slack weight plays
     no part.

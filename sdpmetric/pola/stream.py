@@ -74,7 +74,7 @@ class PairStream:
         return int(self._state.totals[loops.MISTAKES])
 
     def bound(self, objective: float) -> float:
-        """The bound of Theorem 1 on `cumulative_loss`, given a comparator.
+        """Return the bound of Theorem 1 on `cumulative_loss`, given a comparator.
 
         Parameters
         ----------
@@ -85,11 +85,11 @@ class PairStream:
         return 2.0 * (self.radius + (self.gamma or 0.0)) * objective
 
     def predict(self, X: ArrayLike, pairs: ArrayLike) -> NDArray[np.bool_]:
-        """Whether pairs (p, 2) of rows of X are nearer than the threshold, (p,)."""
+        """Return whether pairs (p, 2) of rows of X are nearer than the threshold, (p,)."""
         return self.distances(X, pairs) < self.threshold
 
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
-        """Squared distances of pairs of rows of X, (p,); arguments as in `predict`."""
+        """Return squared distances of pairs of rows of X, (p,); arguments as in `predict`."""
         Z = self.transform(X)
         rows = check_pairs(pairs, len(Z), required=True)
         q: FloatArray = np.sum((Z[rows[:, 0]] - Z[rows[:, 1]]) ** 2, axis=1)
@@ -156,7 +156,7 @@ class PairStream:
         raise NotImplementedError
 
     def _coordinates(self, X: NDArray[np.floating]) -> FloatArray:
-        """Points in the coordinates of the metric, (n, r)."""
+        """Return points in the coordinates of the metric, (n, r)."""
         raise NotImplementedError
 
 
@@ -252,7 +252,7 @@ class KernelPOLAStream(PairStream):
         return self._support[: self._rank]
 
     def expansion(self) -> FloatArray:
-        """The matrix C of ``A = sum_st C_st v_s v_t^T`` over the differences of the support, (r, r)."""
+        """Return the matrix C of ``A = sum_st C_st v_s v_t^T`` over the differences of the support, (r, r)."""
         R, A = self._R[: self._rank, : self._rank], self.metric
         half = scipy.linalg.solve_triangular(R, A, lower=True, trans="T")
         C: FloatArray = scipy.linalg.solve_triangular(R, half.T, lower=True, trans="T")
@@ -297,7 +297,7 @@ class KernelPOLAStream(PairStream):
             self._support = np.pad(self._support, ((0, missing), (0, 0), (0, 0)))
 
     def _inner(self, X: FloatArray) -> FloatArray:
-        """Inner products with the differences of the basis, (n, r)."""
+        """Return the inner products with the differences of the basis, (n, r)."""
         if not self._rank:
             return np.zeros((len(X), 0))
         return self.kernel(X, self.support[:, 0]) - self.kernel(X, self.support[:, 1])

@@ -135,7 +135,7 @@ def _sparse(H: sp.csc_array) -> tuple[Solve, float]:
 
 
 def _annihilates(A: sp.csr_array, z: FloatArray) -> bool:
-    """Whether ``A'z = 0`` exactly."""
+    """Return whether ``A'z = 0`` exactly."""
     total: dict[int, Fraction] = {}
     for i in np.flatnonzero(z).tolist():
         row = slice(A.indptr[i], A.indptr[i + 1])
@@ -174,7 +174,7 @@ def independent(M: sp.csc_array) -> tuple[LongArray | None, int]:
 
 
 def _core(M: sp.csc_array) -> LongArray:
-    """Columns that may be in a combination that is 0, which has no share of a column alone in a row."""
+    """Return columns that may be in a combination that is 0, which has no share of a column alone in a row."""
     core, pattern = np.arange(M.shape[1]), sp.csr_array(M != 0.0)
     while True:
         rows = pattern[:, core]

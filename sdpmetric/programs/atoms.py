@@ -178,7 +178,7 @@ class LiftedDistances:
         return self._squares[T.impostors] - self._squares[T.targets] - 2 * self._products(T.anchors, between)
 
     def _products(self, rows: NDArray[np.integer], vectors: FloatArray) -> cp.Expression:
-        """``v_p' M x_rows[p]`` for every row p of vectors."""
+        """Return ``v_p' M x_rows[p]`` for every row p of vectors."""
         n, d = self._X.shape
         columns = rows[:, None] * d + np.arange(d)
         indptr = np.arange(len(rows) + 1) * d
@@ -195,7 +195,7 @@ def check_compilation(entries: int) -> None:
 
 
 def _rows(M: cp.Expression, differences: list[FloatArray]) -> sp.csr_array:
-    """The matrix K with ``K @ vec(M)`` the quadratic forms of the first differences less those of the second."""
+    """Return the matrix K with ``K @ vec(M)`` the quadratic forms of the first differences less those of the second."""
     n, d = differences[0].shape
     if M.is_symmetric():
         # On and above the diagonal only, what is above it doubled: half the entries.

@@ -265,7 +265,7 @@ def _stated(canonical: Canonical, interval: Interval) -> ProgramBound:
 
 
 def _by_name(canonical: Canonical, x: FloatArray | None) -> dict[str, FloatArray] | None:
-    """Variables by name at a point of the program; the second of the same name is numbered."""
+    """Return variables by name at a point of the program; the second of the same name is numbered."""
     if x is None:
         return None
     variables, values = canonical.problem.variables(), canonical.values(x)

@@ -324,7 +324,7 @@ class Canonical:
         return multipliers
 
     def _inverted(self, x: FloatArray, z: FloatArray) -> Solution:
-        """What CVXPY makes of a solution by Clarabel."""
+        """Return what CVXPY makes of a solution by Clarabel."""
         rows = np.zeros(self.size)
         rows[self.used_rows] = z
         answer = {"x": x, "z": rows, "s": rows, "status": "Solved", "obj_val": 0.0, "solve_time": 0.0, "iterations": 0}

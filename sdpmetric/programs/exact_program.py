@@ -55,7 +55,7 @@ class ExactProgram:
 def printed(
     objective: cp.Minimize | cp.Maximize, constraints: Sequence[cp.Constraint], lines: Callable[[], Lines]
 ) -> cp.Problem:
-    """A CVXPY problem that prints by its lines; `lines` is called each time, as parameters may change."""
+    """Return a CVXPY problem that prints by its lines; `lines` is called each time, as parameters may change."""
     program = _printed_program()(objective, list(constraints))
     program.lines = lines
     return program
@@ -97,7 +97,7 @@ class PrintedProblem(Problem):
 
     @abstractmethod
     def lines(self) -> Lines:
-        """The lines that `program` prints, for problems of any size."""
+        """Return the lines that `program` prints, for problems of any size."""
 
     def to_latex(self) -> str:
         """Return the lines of `program` in LaTeX, also of problems too large for it."""

@@ -92,7 +92,7 @@ class Interval:
         return not is_decided and not self.width <= WIDTH and self.solver.remaining > 0.0
 
     def is_open(self, side: str) -> bool:
-        """Whether to search for a better bound on a side.
+        """Return whether to search for a better bound on a side.
 
         If the bound of that side is at the estimated optimum up to a tenth of the width that ends a search, only the
         other side can be what keeps the interval wide. Without an estimate, NaN, both sides are open.
@@ -286,7 +286,7 @@ def _descend(interval: Interval) -> None:
 
 
 def _relaxed(program: ConeProgram) -> ConeProgram:
-    """``minimize t`` with ``b - Ax + t e`` in the cones, equations within t, and ``t >= -1``."""
+    """Return ``minimize t`` with ``b - Ax + t e`` in the cones, equations within t, and ``t >= -1``."""
     A, b, cones, zero, n = program.A, program.b, program.cones, program.cones.zero, program.A.shape[1]
     column = -np.concatenate([np.ones(2 * zero + 1), cones.interior[zero:]])
     rows = sp.vstack([A[:zero], -A[:zero], sp.csr_array((1, n)), A[zero:]])
@@ -299,7 +299,7 @@ def _relaxed(program: ConeProgram) -> ConeProgram:
 
 
 def _rays(program: ConeProgram) -> ConeProgram:
-    """``minimize c'd`` with ``-Ad`` in the cones and ``c'd >= -1``."""
+    """Return ``minimize c'd`` with ``-Ad`` in the cones and ``c'd >= -1``."""
     A, cones, zero = program.A, program.cones, program.cones.zero
     rows = sp.csr_array(sp.vstack([A[:zero], -program.c[None, :], A[zero:]]))
     rows.eliminate_zeros()

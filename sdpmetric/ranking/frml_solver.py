@@ -100,7 +100,7 @@ def steps(
 
 
 def _split(relevance: Relevance, share: float, random_state: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of the queries to learn from and of those held out, both increasing."""
+    """Return rows of the queries to learn from and of those held out, both increasing."""
     # Queries that are held out at most: ranking them takes time, and their mean is known well enough.
     count = min(500, int(share * relevance.n_queries))
     order = validation.generator(random_state).permutation(relevance.n_queries)
@@ -148,5 +148,5 @@ def relaxed_steps(problem: FRMLProblem, budget: Budget, tol: float) -> Iterator[
 
 @formulation(FRMLProblem, exact=False)
 def state_relaxation(problem: FRMLProblem) -> ExactProgram:
-    """The program of FRML's relaxation, for the AUC loss."""
+    """Return the program of FRML's relaxation, for the AUC loss."""
     return state(problem.relaxation)

@@ -249,7 +249,7 @@ class FRMLStream:
 
 
 def start_factor(init: ArrayLike | None, n_components: int, n_features: int, state: NDArray[np.uint64]) -> FloatArray:
-    """A checked copy of the factor to start from; default: random orthonormal rows."""
+    """Return a checked copy of the factor to start from; default: random orthonormal rows."""
     if init is None:
         normal = np.random.default_rng(int(state[0])).normal(size=(n_features, n_components))
         return np.ascontiguousarray(np.linalg.qr(normal)[0].T)

@@ -93,7 +93,7 @@ def expected_losses(distances: Sorted, weights: FloatArray, regularization: floa
 
 @loop()
 def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
-    """How many entries are below a value, or not above it; see `sdpmetric.engine.lazy` on np.searchsorted."""
+    """Return how many entries are below a value, or not above it; see `sdpmetric.engine.lazy` on np.searchsorted."""
     low, high = 0, len(ascending)
     while low < high:
         position = (low + high) // 2
@@ -114,7 +114,7 @@ def expected_slopes(
     regularization: float,
     out: FloatArray,
 ) -> int:
-    """Derivatives of `expected_losses` in every distance, (m, n); the number of positive hinges."""
+    """Return derivatives of `expected_losses` in every distance, (m, n); the number of positive hinges."""
     active = 0
     for q in range(len(scores)):
         relevant, irrelevant = _of_query(distances, q)
@@ -157,7 +157,7 @@ UPDATES, MISTAKES, ITEMS, SHORTENED, EVALUATIONS, N_TOTALS = range(6)
 
 @loop()
 def uniform(state: NDArray[np.uint64], n: int) -> int:
-    """A number from 0 to n - 1, by SplitMix64; the one word of state moves on."""
+    """Return a number from 0 to n - 1, by SplitMix64; the one word of state moves on."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -168,7 +168,7 @@ def uniform(state: NDArray[np.uint64], n: int) -> int:
 
 @loop()
 def draw_relevant(state: NDArray[np.uint64], members: IndexArray, self_position: int) -> int:
-    """A relevant item of a query, each as likely as the next."""
+    """Return a relevant item of a query, each as likely as the next."""
     if self_position < 0:
         return int(members[uniform(state, len(members))])
     position = uniform(state, len(members) - 1)
@@ -194,7 +194,7 @@ def draw_irrelevant(state: NDArray[np.uint64], members: IndexArray, n_items: int
 
 @loop(fastmath=FAST)
 def embed_difference(components: FloatArray, a: FloatArray, b: FloatArray, v: FloatArray, e: FloatArray) -> float:
-    """``v = a - b``, its embedding e, and the squared distance."""
+    """Return ``v = a - b``, its embedding e, and the squared distance."""
     for k in range(len(v)):
         v[k] = a[k] - b[k]
     total = 0.0
@@ -230,7 +230,7 @@ def _add_product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
 
 @loop()
 def solve_gram(gram: FloatArray, rows: FloatArray, work: FloatArray) -> bool:
-    """``rows = rows @ inverse(gram)`` in place by Cholesky; return False for an indefinite Gram matrix."""
+    """Return ``rows = rows @ inverse(gram)`` in place by Cholesky; return False for an indefinite Gram matrix."""
     r = len(gram)
     for i in range(r):
         for j in range(i + 1):
@@ -322,7 +322,7 @@ def sample(
     batch: Batch,
     used: int,
 ) -> tuple[float, int]:
-    """The sampled loss of a query and a relevant item: items outside `members` are drawn until one violates.
+    """Return the sampled loss of a query and a relevant item: items outside `members` are drawn until one violates.
 
     The differences and their coefficients go into the batch from number `used` on; returns also how many it holds then.
     """
@@ -369,7 +369,7 @@ def frml(
     state: NDArray[np.uint64],
     totals: LongArray,
 ) -> float:
-    """One step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses."""
+    """Return one step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses."""
     queries, items, answerable, list_of_query, indptr, indices, self_position = draws
     (r, d), size = components.shape, 2 * batch_size
     batch, total = (np.empty((size, d)), np.empty((size, r)), np.empty(size)), 0.0

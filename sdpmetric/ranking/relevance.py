@@ -111,7 +111,7 @@ class Relevance:
         leave_one_out: bool = False,
         unanswerable: Unanswerable = "error",
     ) -> Relevance:
-        """Lists of the relevant items of each query.
+        """Return lists of the relevant items of each query.
 
         Parameters
         ----------
@@ -225,12 +225,12 @@ class Relevance:
         return lengths
 
     def relevant(self, query: int) -> IndexArray:
-        """Rows of the relevant items of one query, increasing."""
+        """Return rows of the relevant items of one query, increasing."""
         members = self._members(query)
         return members[members != query] if self.leave_one_out else members
 
     def irrelevant(self, query: int) -> IndexArray:
-        """Rows of the irrelevant items of one query, increasing."""
+        """Return rows of the irrelevant items of one query, increasing."""
         return np.setdiff1d(np.arange(self.n_items, dtype=np.int32), self._members(query), assume_unique=True)
 
     @cached
@@ -252,7 +252,7 @@ class Relevance:
         return mask
 
     def query_items(self, queries: IndexArray) -> IndexArray:
-        """Item numbers of some queries, (len(queries),), or -1 if queries are not items."""
+        """Return item numbers of some queries, (len(queries),), or -1 if queries are not items."""
         return queries if self.leave_one_out else np.full(len(queries), -1, dtype=np.int32)
 
     def _members(self, query: int) -> IndexArray:
@@ -260,7 +260,7 @@ class Relevance:
         return self.indices[start:stop]
 
     def subset(self, queries: NDArray[np.integer], items: NDArray[np.integer]) -> Relevance:
-        """The same relation between some of the queries and some of the items, renumbered in the order given.
+        """Return the same relation between some of the queries and some of the items, renumbered in the order given.
 
         Queries that are left without relevant or without irrelevant items are excluded.
 
@@ -297,7 +297,7 @@ def _labels(values: ArrayLike) -> NDArray[np.generic]:
 def check_rankings(
     X: ArrayLike, relevance: Relevance | ArrayLike | sp.sparray | sp.spmatrix, queries: ArrayLike | None
 ) -> tuple[NDArray[np.floating], Relevance, NDArray[np.floating] | None]:
-    """The items, which of them are relevant to each query, and the queries, None if these are the items."""
+    """Return the items, which of them are relevant to each query, and the queries, None if these are the items."""
     data = validation.check_examples(X)
     checked = Relevance.of(relevance, len(data), queries is None)
     if checked.n_items != len(data):

@@ -58,7 +58,7 @@ class RankingScores:
         return float(self.ndcg_of.mean())
 
     def precision(self, k: int) -> float:
-        """Mean share of relevant items among the first k, one of `ks`."""
+        """Return the mean share of relevant items among the first k, one of `ks`."""
         return float(self._precision_at(k).mean())
 
     def recall(self, k: int) -> float:
@@ -146,7 +146,7 @@ RankLoss = Literal["warp", "auc"]
 
 
 def rank_weights(loss: RankLoss, n: int) -> FloatArray:
-    """The loss of ranks 0 to n: ``L(k) = 1 + 1/2 + .. + 1/k`` for "warp", ``L(k) = k`` for "auc"."""
+    """Return the loss of ranks 0 to n: ``L(k) = 1 + 1/2 + .. + 1/k`` for "warp", ``L(k) = k`` for "auc"."""
     ranks = np.arange(1.0, n + 1)
     return np.concatenate([[0.0], np.cumsum(1.0 / ranks) if loss == "warp" else ranks])
 

@@ -217,7 +217,7 @@ class ITMLProblem(MetricProblem):
         return {"pairs": self.pairs, "similar": self.similar}
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """Pairs; see `Constrained.constraints`. Slacks are in units of `gamma`."""
+        """Return pairs; see `Constrained.constraints`. Slacks are in units of `gamma`."""
         pairs, (excess,) = super().constraints(components, dual), self.total.excess(components)
         pair = np.flatnonzero((np.asarray(pairs.dual) > 0.0) | (excess > 0.0))
         divergence, slacks = pairs.sums.values()

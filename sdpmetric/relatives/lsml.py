@@ -109,7 +109,7 @@ class LSMLProblem(MetricProblem):
 def drawn_quadruplets(
     similar: NDArray[np.bool_], count: int, random_state: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of similar pairs, and of their dissimilar pairs."""
+    """Return numbers of similar pairs, and of their dissimilar pairs."""
     kinds = np.flatnonzero(similar), np.flatnonzero(~similar)
     if not len(kinds[0]):
         raise ValueError("every class has one member, so no pair is similar; merge classes.")

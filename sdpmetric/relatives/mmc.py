@@ -171,16 +171,16 @@ class MMCProblem(MetricProblem):
 
     @allow_underflow
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
-        """Minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked."""
+        """Return minus the sum over dissimilar pairs of distances, the square roots; the constraint is not checked."""
         (loss,), (u,) = self.total.losses, self.total.excess(self.check_point(components, metric)[0])
         return loss.value(u)
 
     def spent(self, components: FloatArray) -> float:
-        """The left side of the constraint, the sum over similar pairs of squared distances."""
+        """Return the left side of the constraint, the sum over similar pairs of squared distances."""
         return BoundTerms(self.centered, self.terms[:1]).value(components)[0]
 
     def best_scale(self, components: FloatArray) -> float:
-        """The multiple of a factor that makes the constraint active; 1 if similar pairs do not differ."""
+        """Return the multiple of a factor that makes the constraint active; 1 if similar pairs do not differ."""
         spent = self.spent(components)
         return 1.0 / math.sqrt(spent) if spent > 0.0 else 1.0
 
@@ -194,13 +194,13 @@ class MMCProblem(MetricProblem):
         return self.best_scale(components) * components
 
     def state_dual(self, a: list[FloatArray]) -> FloatArray:
-        """Multipliers of all dissimilar pairs in their order, 0 for two equal examples."""
+        """Return multipliers of all dissimilar pairs in their order, 0 for two equal examples."""
         multipliers = np.zeros(len(self._differ))
         multipliers[self._differ] = a[0]
         return multipliers
 
     def read_dual(self, dual: Multipliers) -> list[FloatArray]:
-        """Multipliers of different examples, at about the multiple of them that proves most."""
+        """Return multipliers of different examples, at about the multiple of them that proves most."""
         a = check_multipliers(dual, (len(self._differ),), "multipliers, one per dissimilar pair")[self._differ]
         if not (largest := float(a.max())) > 0.0:
             return [np.zeros_like(a)]
@@ -272,7 +272,7 @@ class MMCProblem(MetricProblem):
         return joined_constraints({"spread": spread}, self.state_dual([a]), {"spread": self.objective(components)})
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """A point that spends a little less than 1, and multipliers of the pairs and the budget."""
+        """Return a point that spends a little less than 1, and multipliers of the pairs and the budget."""
         L = components * math.sqrt((1.0 - CONSTRAINT_SLACK) / max(1.0, self.spent(components)))
         data = {"X": self.X, "pairs": self.pairs, "similar": self.similar}
         return self.budgeted.proof_of(L, self.budget_dual(L, dual), data)
@@ -286,7 +286,7 @@ class MMCProblem(MetricProblem):
 
 @formulation(MMCProblem)
 def state_mmc(problem: MMCProblem, *, scaled: bool = False) -> ExactProgram:
-    """MMC as section 2.3.1 of Weinberger and Saul (2009) prints it: its constraint is named ``budget``."""
+    """Return MMC as section 2.3.1 of Weinberger and Saul (2009) prints it: its constraint is named ``budget``."""
     stated = state(problem.budgeted, scaled=scaled)
 
     def read() -> Point:

@@ -147,7 +147,7 @@ def nearest_triplets(X: FloatArray, index: IndexArray, n_neighbors: int, n_impos
 
 
 def local_discriminants(X: FloatArray, index: IndexArray, n_bases: int | None, random_state: int | None) -> FloatArray:
-    """Unit vectors from linear discriminant analysis around cluster centers (section 3.1 of [SBS2014]), (k, d).
+    """Return unit vectors from linear discriminant analysis around cluster centers (section 3.1 of [SBS2014]), (k, d).
 
     Around each center of k-means, the nearest 10, and the nearest 20, members of each class are discriminated.
     """

@@ -128,23 +128,23 @@ class BoundTerms:
         return sum(loss.size for loss in self.losses)
 
     def split(self, a: FloatArray) -> list[FloatArray]:
-        """Multipliers loss by loss."""
+        """Return multipliers loss by loss."""
         stops = np.cumsum([loss.size for loss in self.losses])
         return [np.asarray(multipliers) for multipliers in np.split(a, stops[:-1])] if self.losses else []
 
     def offset(self, loss: MarginLoss) -> FloatArray:
-        """What a loss is a function of at the zero metric, (m,), with the room of a hard constraint."""
+        """Return what a loss is a function of at the zero metric, (m,), with the room of a hard constraint."""
         return loss.offset + self.room * loss.unit if self.room and loss.hard else loss.offset
 
     def excess(self, components: FloatArray, D: FloatArray | None = None) -> list[FloatArray]:
-        """What each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
+        """Return what each loss is a function of, at a factor of the metric; D are the distances of `pairs`."""
         D = self.distances(components) if D is None else D
         M = components.T @ components if self.depends_on_entries else np.zeros((0, 0))
         losses = zip(self.losses, self.pair_slices, strict=True)
         return [self.offset(loss) + loss.combination @ D[pairs] + loss.entries(M) for loss, pairs in losses]
 
     def pair_weights(self, a: list[FloatArray], costs: bool = True) -> FloatArray:
-        """Weights of `pairs` in the dual slack matrix for multipliers, loss by loss."""
+        """Return weights of `pairs` in the dual slack matrix for multipliers, loss by loss."""
         linear = self.costs[1] if costs else np.zeros(len(self.costs[1]))
         return np.concatenate([linear, *(K @ x for K, x in zip(self._transposed, a, strict=True))])
 
@@ -162,13 +162,13 @@ class BoundTerms:
         return pair_errors if pair_errors.any() else None
 
     def entry_matrix(self, a: list[FloatArray]) -> FloatArray:
-        """What losses of entries add to the dual slack matrix, (d, d)."""
+        """Return what losses of entries add to the dual slack matrix, (d, d)."""
         d = self.centered.shape[1]
         matrices = [loss.entry_matrix(multipliers) for loss, multipliers in zip(self.losses, a, strict=True)]
         return np.asarray(sum(matrices, np.zeros((d, d))))
 
     def slack_matrix(self, a: list[FloatArray]) -> FloatArray:
-        """``S = C + sum_i a_i A_i``, (d, d), in the data's coordinates."""
+        """Return ``S = C + sum_i a_i A_i``, (d, d), in the data's coordinates."""
         S, weights = self.entry_matrix(a) + self.ridge * np.eye(self.centered.shape[1]), self.pair_weights(a)
         if not weights.any():
             return S
@@ -184,13 +184,13 @@ class BoundTerms:
         return np.ascontiguousarray(self.centered[is_named]), first, second
 
     def distances(self, components: FloatArray) -> FloatArray:
-        """The squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""
+        """Return the squared distances of `pairs` at a factor (r, d) of the metric, (p,)."""
         check_deadline()
         X, first, second = self.points
         return distances(times(X, components.T.astype(X.dtype, copy=False)), first, second)
 
     def forms(self, N: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        """``<N, v v^T>`` for the differences v of `pairs`, N symmetric in coordinates Y of `points`, (p,)."""
+        """Return ``<N, v v^T>`` for the differences v of `pairs`, N symmetric in coordinates Y of `points`, (p,)."""
         check_deadline()
         X, first, second = self.points
         Y = X if Y is None else np.ascontiguousarray(Y)
@@ -205,7 +205,7 @@ class BoundTerms:
         return replace(self, centered=X.astype(np.float32))
 
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
-        """The sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""
+        """Return the sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""
         if not (L.any() or self.room):
             at_zero = [loss.value(loss.offset) for loss in self.losses] + [term.value(L) for term in self.regularizers]
             return math.inf if math.inf in at_zero else math.fsum(at_zero), [loss.offset for loss in self.losses]
@@ -248,7 +248,7 @@ class BoundTerms:
     def _losses_above(
         self, images: Images, components: FloatArray, sizes: FloatArray, errors: FloatArray | None
     ) -> list[float]:
-        """Floats not below the costs of pairs, and below each loss."""
+        """Return floats not below the costs of pairs, and below each loss."""
         low, high = images.distances(*self.pairs.T)
         costs = self.costs[1]
         linear = np.where(costs >= 0.0, costs * high[: len(costs)], costs * low[: len(costs)])
@@ -302,7 +302,7 @@ class BoundTerms:
     def smoothed(
         self, components: FloatArray, width: float, center: list[FloatArray] | None = None
     ) -> tuple[float, list[FloatArray], FloatArray]:
-        """The sum with smoothed losses, their slopes, and the gradient by the metric, (d, d)."""
+        """Return the sum with smoothed losses, their slopes, and the gradient by the metric, (d, d)."""
         value, a = self.smoothed_losses(components, self.distances(components), width, center)
         gradient = self.slack_matrix(a)
         for term in self.regularizers:
@@ -311,13 +311,13 @@ class BoundTerms:
         return value, a, gradient
 
     def slopes(self, components: FloatArray, width: float = 1e-9) -> list[FloatArray]:
-        """The slopes of `smoothed`."""
+        """Return the slopes of `smoothed`."""
         return self.smoothed_losses(components, self.distances(components), width)[1]
 
     def smoothed_losses(
         self, components: FloatArray, D: FloatArray, width: float, center: list[FloatArray] | None = None
     ) -> tuple[float, list[FloatArray]]:
-        """The linear terms and the smoothed losses, and the slopes of these; see `smoothed`."""
+        """Return the linear terms and the smoothed losses, and the slopes of these; see `smoothed`."""
         value = self._linear(components, D)
         a: list[FloatArray] = []
         for k, (loss, u) in enumerate(zip(self.losses, self.excess(components, D), strict=True)):
@@ -390,13 +390,13 @@ class MarginSum:
         return np.concatenate([np.zeros((0, d * d)), *products])
 
     def matrix(self, a: FloatArray) -> FloatArray:
-        """What multipliers add to the slack matrix, (d, d)."""
+        """Return what multipliers add to the slack matrix, (d, d)."""
         if self.table is not None:
             return np.asarray((a @ self.table).reshape(self.costs.shape))
         return np.asarray(self.total.slack_matrix(self.total.split(a)) - self.costs)
 
     def numbers(self, N: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        """What a symmetric matrix adds to the numbers of the losses, in coordinates Y of the points, (m,)."""
+        """Return what a symmetric matrix adds to the numbers of the losses, in coordinates Y of the points, (m,)."""
         if self.table is not None and Y is None:
             return np.asarray(self.table @ N.ravel())
         excess = self.total.excess(np.zeros((0, len(self.costs))), self.total.forms(N, Y))

@@ -75,7 +75,7 @@ class DescentPoint(ABC):
 
     @abstractmethod
     def components(self, F: FloatArray) -> FloatArray:
-        """L in the data's coordinates, (r, d)."""
+        """Return L in the data's coordinates, (r, d)."""
 
     @abstractmethod
     def gradient(self, L: FloatArray, S: FloatArray) -> FloatArray:
@@ -86,7 +86,7 @@ class DescentPoint(ABC):
         """Drop negligible rows, and add directions that lower the objective."""
 
     def smoothed(self, F: FloatArray, width: float, center: ByLoss | None) -> tuple[float, ByLoss, FloatArray]:
-        """The smoothed sum, the slopes of the losses, and the slack matrix (d, d)."""
+        """Return the smoothed sum, the slopes of the losses, and the slack matrix (d, d)."""
         return self.total.smoothed(self.components(F), width, center)
 
 
@@ -267,7 +267,7 @@ class Penalty:
 
 
 def _violation(total: BoundTerms, a: ByLoss, center: ByLoss | None, width: float) -> float:
-    """The longest step of a hard constraint's multiplier, as a violation in its unit; negative without any.
+    """Return the longest step of a hard constraint's multiplier, as a violation in its unit; negative without any.
 
     It is how far the constraint is violated, or how far it is from active while its multiplier is positive.
     """
@@ -331,12 +331,12 @@ def _descend(
 
 
 def _sole_regularizer(problem: MetricProblem) -> Regularizer | None:
-    """The regularizer, if it is the only one and no loss has kinks."""
+    """Return the regularizer, if it is the only one and no loss has kinks."""
     return None if problem.total.kinked or problem.dual.bounded_by_slopes else problem.dual.minimized
 
 
 def _certified(point: DescentPoint, a: ByLoss, width: float) -> Step:
-    """A step at the better one of a point and the one that belongs to the multipliers."""
+    """Return a step at the better one of a point and the one that belongs to the multipliers."""
     problem, total, L = point.problem, point.total, point.components(point.F)
     dual = problem.state_dual(a)
     if not (np.isfinite(dual).all() and np.isfinite(L).all()):

@@ -54,7 +54,7 @@ class Domain:
 
     @classmethod
     def of(cls, d: int, diagonal: bool = False, bases: ArrayLike | None = None) -> Domain:
-        """The domain that a sum is stated with; at most one of the arguments may be used."""
+        """Return the domain that a sum is stated with; at most one of the arguments may be used."""
         if diagonal and bases is not None:
             raise ValueError("diagonal= and bases= exclude each other; pass at most one of them.")
         if bases is not None:
@@ -67,7 +67,7 @@ class Domain:
         return cls(np.eye(d), bool(diagonal), "weights of features" if diagonal else "all metrics")
 
     def restricted(self, A: FloatArray) -> FloatArray:
-        """The entries of a (k, k) matrix that products with N depend on, 0 elsewhere."""
+        """Return the entries of a (k, k) matrix that products with N depend on, 0 elsewhere."""
         return np.diag(np.diag(A)) if self.diagonal else A
 
     @cached
@@ -101,7 +101,7 @@ class Domain:
         return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
 
     def combination(self, M: FloatArray) -> FloatArray:
-        """The weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""
+        """Return the weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""
         if self.has_identity_basis:
             return np.maximum(np.diag(M), 0.0)
         size = float(np.abs(M).max()) or 1.0
@@ -162,7 +162,7 @@ class Slack:
         return psd.data_basis(Y)
 
     def coordinates(self, weights: FloatArray, regularizer: Regularizer | None) -> tuple[FloatArray, FloatArray]:
-        """Coordinates that whiten a cost, and directions of no cost, (k, .) each.
+        """Return coordinates that whiten a cost, and directions of no cost, (k, .) each.
 
         The cost is that of pairs with positive weights, of the trace, and the linear cost of the regularizer.
         """
@@ -217,13 +217,13 @@ class Slack:
         return self.total.images(self.X, T)
 
     def form(self, images: Images, a: ByLoss, slopes: ByLoss) -> Form:
-        """The form of S at multipliers a, plus slopes of regularizers, with a bound of its error."""
+        """Return the form of S at multipliers a, plus slopes of regularizers, with a bound of its error."""
         total = self.total
         matrices = [total.entry_matrix(a), *slopes, total.ridge * np.eye(self.d)]
         return self.weighted_form(images, total.pair_weights(a), total.weight_errors(a), matrices)
 
     def weighted_form(self, images: Images, weights: FloatArray, errors: FloatArray | None, matrices: ByLoss) -> Form:
-        """The form of pairs with weights that are off by up to the errors, plus matrices."""
+        """Return the form of pairs with weights that are off by up to the errors, plus matrices."""
         used = np.flatnonzero(weights)
         i, j = self.total.pairs[used].T
         form = images.form(i, j, weights[used], roundings=ROUNDINGS, accuracy=math.inf)
@@ -269,7 +269,7 @@ class Slack:
         return dimension(self.X, i, j, n_coordinates) <= n_coordinates
 
     def relative_eigenvalues(self, base: FloatArray, A: FloatArray) -> FloatArray:
-        """Eigenvalues of a matrix relative to a base that is nearly the identity."""
+        """Return eigenvalues of a matrix relative to a base that is nearly the identity."""
         try:
             root = np.linalg.inv(np.linalg.cholesky(base))
         except np.linalg.LinAlgError:
@@ -282,7 +282,7 @@ class Slack:
     # -- weights of rank-one metrics ----------------------------------------------------------------------------
 
     def squared_products(self, pairs: NDArray[np.integer], columns: NDArray[np.intp] | None = None) -> FloatArray:
-        """What weights of rank-one metrics, by default all of them, add to the distances of pairs, (p, k)."""
+        """Return what weights of rank-one metrics, by default all of them, add to the distances of pairs, (p, k)."""
         Y = self.points if columns is None else self.points[:, columns]
         return np.asarray((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)
 
@@ -320,7 +320,7 @@ class Slack:
         return self.images(B.T), self.images((B * self.units[:, None]).T)
 
     def diagonal(self, a: ByLoss, matrices: ByLoss, in_units: bool) -> tuple[FloatArray, FloatArray]:
-        """``b_j^T S b_j`` for the rank-one metrics, and how far each may be from the exact one, (k,) each.
+        """Return ``b_j^T S b_j`` for the rank-one metrics, and how far each may be from the exact one, (k,) each.
 
         In units the vectors b are multiplied by these, which leaves the signs as they are.
         """
@@ -339,7 +339,7 @@ class Slack:
         return value, error
 
     def _rank_one_forms(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """``b_j^T A b_j`` of the columns of B, (k,)."""
+        """Return ``b_j^T A b_j`` of the columns of B, (k,)."""
         if self.domain.has_identity_basis:
             return np.asarray(np.diag(A) * np.diag(B) ** 2)
         return np.asarray(np.einsum("ij,ij->j", A @ B, B))

@@ -179,7 +179,7 @@ class SumDual(MarginSum):
         return np.asarray((V * np.maximum(values, 0.0)) @ V.T)
 
     def evaluate(self, a: FloatArray, *, spectrum: bool = False) -> DualPoint:
-        """The dual at multipliers of the box, (m,); with the spectrum on request."""
+        """Return the dual at multipliers of the box, (m,); with the spectrum on request."""
         Q = self.target - self.matrix(a)
         eigen = np.linalg.eigh(Q) if spectrum else None
         M = self.positive_part(Q, eigen) / self.weight
@@ -207,7 +207,7 @@ class SumDual(MarginSum):
         *,
         slow: tuple[int, float] = (0, 1.0),
     ) -> DualPoint:
-        """The best point of some evaluations of L-BFGS-B, or the first with a relative gap of at most `gap_tol`.
+        """Return the best point of some evaluations of L-BFGS-B, or the first with a relative gap of at most `gap_tol`.
 
         With ``slow=(n, gap)`` it gives up if the gap is still larger after n of them.
         """
@@ -241,7 +241,7 @@ class SumDual(MarginSum):
         return best
 
     def newton(self, a: FloatArray, budget: Budget) -> Iterator[DualPoint]:
-        """Iterates of the proximal point method, each center found by projected semismooth Newton steps."""
+        """Yield iterates of the proximal point method, each center found by projected semismooth Newton steps."""
         point = self.evaluate(a, spectrum=True)
         yield point
         for _ in range(OPTIONS.centers):
@@ -460,7 +460,7 @@ class Span(MarginSum):
             self.excess = self.excess + self.numbers(np.eye(len(values)), Y @ root)
 
     def slopes(self, excess: FloatArray) -> tuple[float, FloatArray]:
-        """The losses and their slopes, (m,)."""
+        """Return the losses and their slopes, (m,)."""
         parts = [loss.smoothed(u, 1.0) for loss, u in zip(self.losses, self.total.split(excess), strict=True)]
         return math.fsum(value for value, _ in parts), concatenated(slopes for _, slopes in parts)
 
@@ -485,7 +485,7 @@ class Span(MarginSum):
         self._move(self.target - self._best() / self.weight)
 
     def _best(self) -> FloatArray:
-        """The matrix of the best combination."""
+        """Return the matrix of the best combination."""
         best = np.tensordot(self.combination, self.matrices, 1) if self.matrices else np.zeros_like(self.target)
         return np.asarray(best)
 
@@ -528,7 +528,7 @@ class Span(MarginSum):
         self.combination = theta
 
     def point(self, a: FloatArray, A: FloatArray) -> DualPoint:
-        """The metric with its sum, and about the best dual value between the combination and the slopes a.
+        """Return the metric with its sum, and about the best dual value between the combination and the slopes a.
 
         The dual is that for the multiplier of the cone at the metric; clipping counts to first order.
         """

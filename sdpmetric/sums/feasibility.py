@@ -63,7 +63,7 @@ def smallest_cost(total: BoundTerms) -> float:
 
 
 def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
-    """Whether everything but the one regularizer costs nothing at its target.
+    """Return whether everything but the one regularizer costs nothing at its target.
 
     With ``R = M0 - L^T L``, ``(I + Y)^(1/2) L`` is a factor of M0 with ``|Y| <= |R| / sigma^2``, sigma being the
     smallest singular value of L.

@@ -111,7 +111,7 @@ class FenchelDual:
         return replace(best, residual=max(clipped / size if size else 0.0, best.residual))
 
     def prove_unmoved(self, a: ByLoss) -> Proven:
-        """What multipliers in their domains prove as they are, without regularizers."""
+        """Return what multipliers in their domains prove as they are, without regularizers."""
         return self._bound_along(self._segment(a, a))
 
     def minimizer(self, a: ByLoss) -> FloatArray | None:
@@ -168,7 +168,7 @@ class FenchelDual:
             return Proven(-math.inf, segment.start, math.inf)
 
     def _bound_at_best_multiple(self, segment: Segment, minimum: InnerMinimum) -> Proven:
-        """The bound at about the best t of a segment."""
+        """Return the bound at about the best t of a segment."""
         limit = min(segment.furthest, minimum.furthest)
         best = best_multiple(lambda t: segment.losses_value(t) + minimum.value(t), limit)
         t, value = minimum.proven(max(minimum.nearest, best))

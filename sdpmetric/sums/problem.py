@@ -344,7 +344,7 @@ class MetricProblem(PrintedProblem):
         return scale * T, multiple / scale, objective if 1.0 / LARGEST_SCALE < objective < LARGEST_SCALE else 1.0
 
     def _mean_distance(self, T: FloatArray) -> float:
-        """The mean distance of pairs under the metric ``T T^T``."""
+        """Return the mean distance of pairs under the metric ``T T^T``."""
         D = self.total.distances(T.T @ self.domain.basis)
         return float(D.mean()) if len(D) else 0.0
 
@@ -396,19 +396,19 @@ class MetricProblem(PrintedProblem):
         return np.asarray(scipy.linalg.solve_triangular(root, T.T, lower=True).T)
 
     def normalized(self, components: FloatArray) -> FloatArray:
-        """What a solver reports for a point that it found; some statements fix what their sum leaves free."""
+        """Return what a solver reports for a point that it found; some statements fix what their sum leaves free."""
         return components
 
     def multipliers(self, components: FloatArray, width: float = 1e-9) -> FloatArray:
-        """The slopes of the smoothed losses at a point, a dual candidate."""
+        """Return the slopes of the smoothed losses at a point, a dual candidate."""
         return self.state_dual(self.total.slopes(components, width))
 
     def state_dual(self, a: list[FloatArray]) -> FloatArray:
-        """Multipliers, loss by loss, in the form that `certify` takes."""
+        """Return multipliers, loss by loss, in the form that `certify` takes."""
         return np.concatenate([np.zeros(0), *a])
 
     def read_dual(self, dual: Multipliers) -> list[FloatArray]:
-        """Multipliers, loss by loss, from the form that `certify` takes."""
+        """Return multipliers, loss by loss, from the form that `certify` takes."""
         return self.total.split(check_multipliers(dual, (self.total.n_multipliers,), "multipliers of the losses"))
 
     # -- the certificate ----------------------------------------------------------------------------------------
@@ -450,7 +450,7 @@ class MetricProblem(PrintedProblem):
         return self.certificate_of(objective, proven, max(residual, violation))
 
     def certificate_of(self, objective: float, proven: Proven, residual: float) -> DualityCertificate:
-        """The certificate of a proven objective and lower bound, and of how far the point was from feasible."""
+        """Return the certificate of a proven objective and lower bound, and of how far the point was from feasible."""
         return DualityCertificate(
             objective=objective,
             lower_bound=proven.value if not all(t.nonnegative for t in self.terms) else max(0.0, proven.value),
@@ -480,7 +480,7 @@ class MetricProblem(PrintedProblem):
         return resolution(self.X, self.total, self.domain)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """The constraints of all losses that are about single examples; see `Constrained.constraints`."""
+        """Return the constraints of all losses that are about single examples; see `Constrained.constraints`."""
         total, D = self.total, self.total.distances(components)
         multipliers = self.prove(components, dual).multipliers
         sums = [BoundTerms(self.centered, (term,)).value(components)[0] / term.weight for term in self.terms]
@@ -493,7 +493,7 @@ class MetricProblem(PrintedProblem):
         return joined_constraints(on_examples, self.state_dual(multipliers), dict(zip(self.names, sums, strict=True)))
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """What a point and multipliers prove, for `Solution.save_proof`."""
+        """Return what a point and multipliers prove, for `Solution.save_proof`."""
         if not math.isfinite(self.total.value(components)[0]) and any(loss.hard for loss in self.total.losses):
             multipliers = None if dual is None else self.read_dual(dual)
             if (contradiction := feasibility.proof(self.dual, components, multipliers)) is not None:
@@ -501,7 +501,7 @@ class MetricProblem(PrintedProblem):
         return self.proof_of(components, self.prove(components, dual), self.lists() or None)
 
     def proof_of(self, components: FloatArray, proven: Proven, data: proofs.Arrays | None) -> Proof:
-        """A lower bound, and the objective of a point, for a file with some lists of examples."""
+        """Return a lower bound, and the objective of a point, for a file with some lists of examples."""
         objective = self.certify(components, dual=self.state_dual(proven.multipliers)).objective
         return proofs.of_sum(self.dual, components, objective, proven, data)
 
@@ -510,7 +510,7 @@ class MetricProblem(PrintedProblem):
         return {}
 
     def prove(self, components: FloatArray, dual: Multipliers | None = None) -> Proven:
-        """The best lower bound from given multipliers, or from the slopes of the losses at a point."""
+        """Return the best lower bound from given multipliers, or from the slopes of the losses at a point."""
         if (span := self.in_span) is not None:
             return span.problem.prove(span.coordinates(components), dual)
         if dual is not None:
@@ -536,7 +536,7 @@ class MetricProblem(PrintedProblem):
 
 
 def _bound(term: Term, X: NDArray[np.floating]) -> Term | None:
-    """The term bound to data, with a weight of 1 if it is a hard constraint; None for a weight of 0."""
+    """Return the term bound to data, with a weight of 1 if it is a hard constraint; None for a weight of 0."""
     weight = check_term_weight(term.name, term.weight)
     if not weight and not term.losses:
         return None

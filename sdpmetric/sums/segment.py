@@ -58,7 +58,7 @@ class Segment:
         return [a + t * step for a, step in zip(self.start, self.direction, strict=True)]
 
     def multipliers(self, t: float) -> ByLoss:
-        """The point at t, which rounding does not leave outside the domains of the conjugates."""
+        """Return the point at t, which rounding does not leave outside the domains of the conjugates."""
         return [loss.clip(a) for loss, a in zip(self.slack.total.losses, self.point(t), strict=True)]
 
     @property
@@ -69,7 +69,7 @@ class Segment:
         return min(limits, default=SEARCH.largest if self.matrices else 0.0)
 
     def losses_value(self, t: float) -> float:
-        """``sum_i (a_i c_i - l_i*(a_i)) - sum_k r_k*(U_k)`` at t, in floats."""
+        """Return ``sum_i (a_i c_i - l_i*(a_i)) - sum_k r_k*(U_k)`` at t, in floats."""
         pairs = zip(self.slack.total.losses, self.point(t), strict=True)
         return self._with_conjugates(t, [float((a * loss.offset - loss.conjugates(a)).sum()) for loss, a in pairs])
 
@@ -86,20 +86,20 @@ class Segment:
     # -- the slack matrix ---------------------------------------------------------------------------------------
 
     def matrix(self, t: float) -> FloatArray:
-        """``S(t)`` in floats, (d, d)."""
+        """Return ``S(t)`` in floats, (d, d)."""
         S = self.slack.total.slack_matrix(self.point(t))
         return np.asarray(S + sum(self.slopes(t), np.zeros_like(S)))
 
     def images(self, T: FloatArray) -> Images:
-        """The data in coordinates T, (d, k)."""
+        """Return the data in coordinates T, (d, k)."""
         return self.slack.images(T)
 
     def form(self, images: Images, t: float) -> Form:
-        """``T^T S(t) T`` in the coordinates of images, with a bound of its error."""
+        """Return ``T^T S(t) T`` in the coordinates of images, with a bound of its error."""
         return self.slack.form(images, self.multipliers(t), self.slopes(t))
 
     def direction_form(self, images: Images) -> Form:
-        """``T^T (S(1) - S(0)) T``; its error is not that of exact multipliers."""
+        """Return ``T^T (S(1) - S(0)) T``; its error is not that of exact multipliers."""
         total = self.slack.total
         matrices = [total.entry_matrix(self.direction), *([] if self.has_fixed_slopes else self.matrices)]
         return self.slack.weighted_form(images, total.pair_weights(self.direction, costs=False), None, matrices)
@@ -118,7 +118,7 @@ class Segment:
         return total.span.spill(first, second, weights if errors is None else weights + errors)
 
     def diagonal(self, t: float, *, in_units: bool) -> tuple[FloatArray, FloatArray]:
-        """``b_j^T S(t) b_j`` for rank-one metrics, and its error; see `Slack.diagonal`."""
+        """Return ``b_j^T S(t) b_j`` for rank-one metrics, and its error; see `Slack.diagonal`."""
         return self.slack.diagonal(self.multipliers(t), self.slopes(t), in_units)
 
 
@@ -209,7 +209,7 @@ class ConeMinimum(InnerMinimum):
         return above(product_above(complement, size), 4)
 
     def _decides(self, t: float) -> bool:
-        """Whether S is provably 0 in all directions that V leaves out, at the anchor and at t."""
+        """Return whether S is provably 0 in all directions that V leaves out, at the anchor and at t."""
         segment, total = self.segment, self.segment.slack.total
         if self.n_coordinates >= segment.slack.d and total.span is None:
             return True

@@ -45,12 +45,12 @@ class WeightedSum(MarginSum):
         self.cost = self.slack(self.fixed)  # (k,): of weights, with linear losses
 
     def slack(self, a: FloatArray) -> FloatArray:
-        """``c + T^T a``, (k,)."""
+        """Return ``c + T^T a``, (k,)."""
         B, S = self.basis, self.total.slack_matrix(self.total.split(a))
         return np.array(np.diag(S) if self.slacks.domain.has_identity_basis else np.einsum("ij,ij->i", B @ S, B))
 
     def excess(self, w: FloatArray) -> FloatArray:
-        """``o + T w``, (m,)."""
+        """Return ``o + T w``, (m,)."""
         return concatenated(self.total.excess(self.factor(w)))
 
     def factor(self, w: FloatArray) -> FloatArray:

@@ -90,7 +90,7 @@ def _dual_lines(problem: MetricProblem) -> Lines:
 
 
 def _definitions(problem: MetricProblem, symbol: str) -> list[str]:
-    """The domain, the matrices of the terms, and the points."""
+    """Return the domain, the matrices of the terms, and the points."""
     domain, basis = [], problem.domain.basis
     if problem.domain.diagonal:
         domain = ["M = sum_k w_k b_k b_k'"]
@@ -113,7 +113,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 def of_sum(
     dual: FenchelDual, components: FloatArray, objective: float, proven: Proven, data: Arrays | None = None
 ) -> Proof:
-    """A sum of terms at a point with its objective, and multipliers that are proven to be feasible."""
+    """Return a sum of terms at a point with its objective, and multipliers that are proven to be feasible."""
     check_finite(objective, proven.value)
     multipliers, slopes = iter(proven.multipliers), _slopes(dual, proven)
     terms = [
@@ -127,7 +127,7 @@ def of_sum(
 
 
 def of_contradiction(dual: FenchelDual, proven: Proven, data: Arrays | None = None) -> Proof:
-    """Hard constraints that contradict each other, by multipliers of these alone."""
+    """Return hard constraints that contradict each other, by multipliers of these alone."""
     losses = zip(dual.total.losses, proven.multipliers, strict=True)
     terms = [loss.proof_term(a) for loss, a in losses if loss.hard]
     return _proof(dual, (None, None), terms, dual.total.centered[:1], data)

@@ -34,7 +34,7 @@ def square(value: float) -> float:
 
 
 def above(value: float, roundings: float = 1) -> float:
-    """A float not below the exact value of a nonnegative expression, from its computed value.
+    """Return a float not below the exact value of a nonnegative expression, from its computed value.
 
     Only underflow of the last operations is allowed for, and a value of 0 counts as exact. For squares of small numbers
     with large weights use `product_above`, `products_above` and `squares_above`.
@@ -45,7 +45,7 @@ def above(value: float, roundings: float = 1) -> float:
 
 
 def product_above(*factors: float) -> float:
-    """A float not below the exact product of nonnegative floats, whatever over- or underflows on the way."""
+    """Return a float not below the exact product of nonnegative floats, whatever over- or underflows on the way."""
     if 0.0 in factors:
         return 0.0
     mantissas = [math.frexp(factor) for factor in factors]
@@ -55,7 +55,7 @@ def product_above(*factors: float) -> float:
 
 
 def scaled_above(value: float, power: int) -> float:
-    """A float not below ``2^power`` times a nonnegative one."""
+    """Return a float not below ``2^power`` times a nonnegative one."""
     if not power or not 0.0 < value < math.inf:
         return value
     try:
@@ -65,19 +65,19 @@ def scaled_above(value: float, power: int) -> float:
 
 
 def products_above(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Floats not below the exact products of nonnegative floats, entry by entry."""
+    """Return floats not below the exact products of nonnegative floats, entry by entry."""
     return np.where((a > 0.0) & (b > 0.0), np.nextafter(a * b, np.inf), 0.0)
 
 
 def below(value: float, roundings: float = 1) -> float:
-    """A float not above the exact value of a nonnegative expression; see `above`."""
+    """Return a float not above the exact value of a nonnegative expression; see `above`."""
     if not value > 0.0:
         return value
     return max(0.0, math.nextafter(value * (1.0 - gamma(roundings + 2)) - roundings * TINY, -math.inf))
 
 
 def all_above(values: FloatArray, roundings: float = 1) -> FloatArray:
-    """Floats not below nonnegative expressions, from their computed values; see `above`."""
+    """Return floats not below nonnegative expressions, from their computed values; see `above`."""
     bounds = np.where(values > 0.0, np.nextafter(values * (1.0 + gamma(roundings + 2)), np.inf), values)
     small = (values > 0.0) & (values < SMALL)
     if small.any():
@@ -86,7 +86,7 @@ def all_above(values: FloatArray, roundings: float = 1) -> FloatArray:
 
 
 def all_below(values: FloatArray, roundings: float = 1) -> FloatArray:
-    """Floats not above nonnegative expressions, from their computed values; see `below`."""
+    """Return floats not above nonnegative expressions, from their computed values; see `below`."""
     bounds = np.where(values > 0.0, np.nextafter(values * (1.0 - gamma(roundings + 2)), 0.0), values)
     small = (values > 0.0) & (values < SMALL)
     if small.any():
@@ -104,7 +104,7 @@ def sum_above(values: FloatArray) -> float:
 
 
 def sum_below(values: FloatArray) -> float:
-    """A float not above the exact sum of floats of any signs."""
+    """Return a float not above the exact sum of floats of any signs."""
     return -sum_above(-np.asarray(values))
 
 
@@ -117,7 +117,7 @@ def _log_series(s: FloatArray) -> FloatArray:
 
 
 def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Floats below and above the natural logarithms of positive floats, of any shape.
+    """Return floats below and above the natural logarithms of positive floats, of any shape.
 
     With ``x = m 2^e``, m between 0.7 and 1.42, and ``s = (m - 1) / (m + 1)``, ``log m = 2 (s + s^3 / 3 + ...)``. The
     terms have one sign; after 13 terms the rest is below ``2^-60`` of the first.
@@ -132,7 +132,7 @@ def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def log1p_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Floats below and above ``log(1 + x)`` for floats of at least -1, of any shape; minus infinity at -1.
+    """Return floats below and above ``log(1 + x)`` for floats of at least -1, of any shape; minus infinity at -1.
 
     Where ``|x| <= 1/4``, by the series of `log_bounds` with ``s = x / (2 + x)``, of at most 1/7; relative errors stay
     small there. Tiny x lie between ``x - x^2`` and x.
@@ -217,18 +217,18 @@ def largest_eigenvalue(A: FloatArray) -> float:
 
 
 def norms_above(A: FloatArray) -> FloatArray:
-    """Floats not below the Euclidean norms of the rows of a matrix of floats, (n,)."""
+    """Return floats not below the Euclidean norms of the rows of a matrix of floats, (n,)."""
     norms: FloatArray = np.sqrt(np.einsum("ij,ij->i", A, A)) * (1.0 + gamma(A.shape[1] + 4))
     return norms + np.where(A.any(axis=1), ROOT, 0.0)
 
 
 def squares_above(A: FloatArray) -> float:
-    """A float not below the sum of the squares of floats."""
+    """Return a float not below the sum of the squares of floats."""
     return above(float(np.vdot(A, A)) + (PRODUCT if A.any() else 0.0), A.size + 2)
 
 
 def norm_above(A: FloatArray) -> float:
-    """A float not below the root of the sum of the squares of floats."""
+    """Return a float not below the root of the sum of the squares of floats."""
     return above(math.sqrt(float(np.vdot(A, A))) + (ROOT if A.any() else 0.0), A.size + 3)
 
 
@@ -242,19 +242,19 @@ def metric_norm_above(L: FloatArray, metric: FloatArray | None = None) -> float:
 
 
 def trace_above(L: FloatArray, metric: FloatArray | None = None) -> float:
-    """A float not below ``trace(L^T L)`` for a factor of floats, (r, d), nor below that of a metric near it."""
+    """Return a float not below ``trace(L^T L)`` for a factor of floats, (r, d), nor below that of a metric near it."""
     trace = squares_above(L)
     return trace if metric is None else max(trace, sum_above(np.diag(metric)))
 
 
 def gram_errors(L: FloatArray, metric: FloatArray) -> FloatArray:
-    """How far the entries of ``L^T L`` may be from those of a metric of floats, (d, d)."""
+    """Return how far the entries of ``L^T L`` may be from those of a metric of floats, (d, d)."""
     size = np.abs(L).T @ np.abs(L) + np.abs(metric)
     return np.asarray((np.abs(metric - L.T @ L) + gamma(len(L) + 6) * size) * (1.0 + gamma(4))) + 4.0 * len(L) * TINY
 
 
 def _log_det_near_identity(B: FloatArray, errors: FloatArray) -> tuple[float, float]:
-    """Floats below and above ``log det`` of every symmetric matrix within `errors` of B, entry by entry.
+    """Return floats below and above ``log det`` of every symmetric matrix within `errors` of B, entry by entry.
 
     With ``I + X`` the matrix and ``||X||_F <= r < 1``, ``trace(X) - ||X||_F^2 / (2 (1 - r)) <= log det <= trace(X)``.
     Return infinite bounds unless r is below 1/2.
@@ -269,7 +269,7 @@ def _log_det_near_identity(B: FloatArray, errors: FloatArray) -> tuple[float, fl
 
 
 def log_det_gram(L: FloatArray) -> tuple[float, float]:
-    """Floats below and above ``log det(L^T L)`` for a matrix of floats, (m, r).
+    """Return floats below and above ``log det(L^T L)`` for a matrix of floats, (m, r).
 
     With any upper triangular W it is ``log det(W^T L^T L W) - 2 sum log |w_kk|``; the inverse of a computed R of L
     makes ``L W`` nearly orthonormal. Return minus infinity and infinity if nothing is proven, as for singular matrices.
@@ -295,7 +295,7 @@ def log_det_gram(L: FloatArray) -> tuple[float, float]:
 
 
 def congruence(A: FloatArray, W: FloatArray, error: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """``W^T A W`` and how far its entries may be off, for a symmetric matrix within `error` of A."""
+    """Return ``W^T A W`` and how far its entries may be off, for a symmetric matrix within `error` of A."""
     n, T, sizes = len(A), A @ W, np.abs(W)
     B = W.T @ T
     E = gamma(2 * n + 8) * (sizes.T @ (np.abs(A) @ sizes)) * (1.0 + gamma(2 * n + 8))
@@ -307,7 +307,7 @@ def congruence(A: FloatArray, W: FloatArray, error: float = 0.0) -> tuple[FloatA
 
 
 def log_det(A: FloatArray, error: float = 0.0) -> tuple[float, float]:
-    """Floats below and above ``log det`` of a symmetric matrix that is within `error` of a matrix of floats.
+    """Return floats below and above ``log det`` of a symmetric matrix that is within `error` of a matrix of floats.
 
     With W the eigenvectors over the roots of the eigenvalues, as computed, ``W^T A W`` is nearly the identity, and
     ``log det(A) = log det(W^T A W) - log det(W^T W)``. A may be nearly the identity itself.
@@ -330,7 +330,7 @@ def log_det(A: FloatArray, error: float = 0.0) -> tuple[float, float]:
 
 
 def log_det_balanced(A: FloatArray) -> tuple[float, float]:
-    """`log_det` of a symmetric matrix of floats, in units, powers of 2, that make its diagonal about 1."""
+    """Return `log_det` of a symmetric matrix of floats, in units, powers of 2, that make its diagonal about 1."""
     sizes = np.diag(A)
     if not (sizes > 0.0).all():
         return -math.inf, math.inf

@@ -92,7 +92,7 @@ class LogDetPrior:
         return self._divergence(trace, volume, B.T @ B, norm_above(self._gram_errors(size, E)))
 
     def divergence_of(self, metric: FloatArray) -> float:
-        """A float not below the divergence of a metric of floats, infinite if it is not proven to be regular."""
+        """Return a float not below the divergence of a metric of floats, infinite if it is not proven to be regular."""
         K, _, _, r = self._inverse
         if not r < 0.5:
             return math.inf
@@ -109,7 +109,7 @@ class LogDetPrior:
         return min(by_terms, above(radius * radius / (2.0 * (1.0 - radius)), 8)) if radius < 0.5 else by_terms
 
     def log_det(self, P: FloatArray, form: Form) -> float:
-        """A float not above ``log det(I + A_0 F)``, minus infinity if nothing is proven.
+        """Return a float not above ``log det(I + A_0 F)``, minus infinity if nothing is proven.
 
         As ``A_0^-1 >= K K^T / (1 + r)``, it is at least
         ``log det(P^T (K K^T / (1 + r) + F) P) - log det(P^T P) + log det A_0``.

@@ -58,7 +58,7 @@ class Form:
 
     @classmethod
     def congruent(cls, A: FloatArray, V: FloatArray) -> Form:
-        """``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most."""
+        """Return ``V^T A V`` for a symmetric matrix of floats, its entries rounded once at most."""
         if not A.any():
             return cls.zero(V.shape[1])
         if power := _small_power(A):
@@ -178,7 +178,7 @@ class Images:
         return above(float(span @ self.metric_errors @ span), 2 * len(span) + 16)
 
     def _distance_errors(self, first: IndexArray, second: IndexArray) -> FloatArray:
-        """`distance_error` of each pair, (p,)."""
+        """Return `distance_error` of each pair, (p,)."""
         errors = np.empty(len(first))
         for start in range(0, len(first), ROWS_AT_ONCE):
             block = slice(start, start + ROWS_AT_ONCE)
@@ -187,7 +187,7 @@ class Images:
         return errors * (1.0 + gamma(2 * len(self.metric_errors) + 16))
 
     def distances(self, first: IndexArray, second: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Floats below and above the exact squared distances of pairs of images, each (p,); below: at least 0.
+        """Return floats below and above the exact squared distances of pairs of images, each (p,); below: at least 0.
 
         With ``s`` the computed distance of the images, ``e`` the sum of their errors and g the relative error of s, the
         exact distance lies between ``s (1 - g) - e`` and ``s (1 + g) + e``.
@@ -247,7 +247,7 @@ class Images:
         roundings: int = 0,
         accuracy: float = ACCURACY,
     ) -> Form:
-        """``sum_q w_q (p_a - p_b)(p_a - p_b)^T`` over pairs of exact images.
+        """Return ``sum_q w_q (p_a - p_b)(p_a - p_b)^T`` over pairs of exact images.
 
         Computed from the images by the graph Laplacian of the pairs. If its error exceeds `accuracy`, it is computed
         from differences of the points, if these err much less, as for images that are long compared with them.
@@ -278,7 +278,7 @@ class Images:
         return Form(0.5 * (G + G.T), error, size)
 
     def size(self, first: IndexArray, second: IndexArray, weights: FloatArray) -> float:
-        """The `Form.size` of `form`."""
+        """Return the `Form.size` of `form`."""
         if power := _small_power(weights):
             return scaled_above(self.size(first, second, np.ldexp(weights, -power)), power)
         rows = (np.ascontiguousarray(first, dtype=np.int32), np.ascontiguousarray(second, dtype=np.int32))
@@ -421,6 +421,6 @@ class Span:
 
 
 def _small_power(A: FloatArray) -> int:
-    """The power of 2 next to the largest entry of an array of tiny numbers; 0 for other arrays."""
+    """Return the power of 2 next to the largest entry of an array of tiny numbers; 0 for other arrays."""
     largest = float(np.abs(A).max(initial=0.0))
     return math.frexp(largest)[1] if 0.0 < largest < SMALL_NUMBERS else 0

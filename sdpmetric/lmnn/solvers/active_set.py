@@ -71,7 +71,7 @@ class Coordinates:
         return self.problem.lift(L) if self.whitened else self.problem.squeeze(L)
 
     def whiten(self, matrices: FloatArray) -> FloatArray:
-        """Matrices (c, p, p) in coordinates that make the costs the identity."""
+        """Return matrices (c, p, p) in coordinates that make the costs the identity."""
         if self.whitened:
             return matrices
         whitened = np.zeros_like(matrices)
@@ -176,7 +176,7 @@ class ActiveSet:
         self.n_active = int(np.count_nonzero(slopes))
 
     def _margin_sums(self, values: FloatArray) -> FloatArray:
-        """``sum_t values_t B_t``, (c, p, p), at the cost of the points that are used."""
+        """Return ``sum_t values_t B_t``, (c, p, p), at the cost of the points that are used."""
         changed = np.asarray(values.any(axis=1))
         C, values = self.candidates.select(changed), values[changed]
         first, second, weights = slope_pairs(C, values, self.push.anchors_by_target(C))
@@ -186,7 +186,7 @@ class ActiveSet:
         return total
 
     def dual(self, candidates: Candidates, values: FloatArray) -> Dual:
-        """Multipliers of a list as the problem knows them, by numbers of examples."""
+        """Return multipliers of a list as the problem knows them, by numbers of examples."""
         return Dual(*self.push.as_examples(candidates).triplets(values))
 
 
@@ -252,7 +252,7 @@ class ErgodicDual:
         return self.best.bound
 
     def multipliers(self) -> Callable[[], Dual]:
-        """What lists the multipliers that prove the bound, as they are now."""
+        """Return what lists the multipliers that prove the bound, as they are now."""
         return partial(self._active.dual, self._active.candidates, self.best.values)
 
     def add(self, step: float) -> None:
@@ -298,7 +298,7 @@ class ErgodicDual:
         self._idle_searches, self._useful = 0, False
 
     def _mixture(self, a: Multipliers, b: Multipliers) -> Multipliers:
-        """``(1 - s) a + s b`` with about the s of the best bound."""
+        """Return ``(1 - s) a + s b`` with about the s of the best bound."""
 
         def mixed(s: float, x: FloatArray, y: FloatArray) -> FloatArray:
             return (1 - s) * x + s * y

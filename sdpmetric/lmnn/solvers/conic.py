@@ -89,7 +89,7 @@ def steps(
 def _cheap_point(
     problem: LargeMarginProblem, budget: Budget, first: FloatArray, init: FloatArray | None
 ) -> Generator[Step, None, FloatArray]:
-    """Components from a fast solver, for index sets.
+    """Yield components from a fast solver, for index sets.
 
     They are yielded without an objective, so they are the answer only if time ends before the first program.
     """

@@ -89,7 +89,7 @@ class FactoredOptions:
     rounding: ClassVar[dict[type[np.floating], float]] = {np.float32: 1e-7, np.float64: 0.0}
 
     def close_ratio(self, tol: float) -> float:
-        """How many times the gap of the smoothing a gap may be before the width shrinks."""
+        """Return how many times the gap of the smoothing a gap may be before the width shrinks."""
         return self.close if tol >= self.tight else self.close_tight
 
 
@@ -276,7 +276,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
 
 
 def _gap(objective: float, bound: float) -> float:
-    """The gap of estimates; single precision may put the bound above the objective, which counts as closed."""
+    """Return the gap of estimates; single precision may put the bound above the objective, which counts as closed."""
     return relative_gap(objective, min(bound, objective))
 
 

@@ -77,7 +77,7 @@ class PaperStep:
         """A search has changed the objective, over the triplets of the list before, and over all triplets now."""
 
     def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
-        """The step alpha of line 14; the last two arguments are the norms of gradient and metric."""
+        """Return the step alpha of line 14; the last two arguments are the norms of gradient and metric."""
         if math.isnan(self._step):
             self._step = PAPER.first_move * metric / gradient if gradient > 0 else 0.0
         else:
@@ -195,7 +195,7 @@ def gradient_projection(
 
 
 def _factors(M: FloatArray) -> FloatArray:
-    """Factors (c, q, p) of the projections of symmetric matrices onto the PSD cone (Eq. 20)."""
+    """Return factors (c, q, p) of the projections of symmetric matrices onto the PSD cone (Eq. 20)."""
     values, vectors = np.linalg.eigh(M)
     positive = (values > 0).any(axis=0)
     roots = np.sqrt(np.maximum(values[:, positive], 0.0))

@@ -126,7 +126,7 @@ def _distances(
     first: IndexArray,
     second: IndexArray,
 ) -> cp.Expression:
-    """Squared distance of every pair under the metric of its second member's region."""
+    """Return squared distance of every pair under the metric of its second member's region."""
     by_region = []
     for region, (M, X) in enumerate(zip(metrics, points, strict=True)):
         rows = np.flatnonzero(regions[second] == region)
@@ -224,7 +224,7 @@ class Reduction:
         return ReducedProgram(free, at_bound, program, variables, unit, push, faces)
 
     def excess(self, L: FloatArray, triplets: Triplets) -> FloatArray:
-        """``u = 1 - <B_t, M>`` of triplets, (t,)."""
+        """Return ``u = 1 - <B_t, M>`` of triplets, (t,)."""
         return 1.0 - self.push.margins(self.coordinates.embed(L), triplets)
 
     def violated(self, L: FloatArray, widen: float = 0.0) -> Triplets:
@@ -264,14 +264,14 @@ class Reduction:
         return Triplets.join(free, new, at_bound[inactive]), at_bound[~inactive]
 
     def first_faces(self, L: FloatArray, free: Triplets, at_bound: Triplets) -> list[FloatArray] | None:
-        """Faces to begin with: the slopes of smoothed hinges stand for the multipliers."""
+        """Return faces to begin with: the slopes of smoothed hinges stand for the multipliers."""
         slopes = np.clip(self.excess(L, free) / OPTIONS.slope_width, 0.0, 1.0)
         triplets = Triplets.join(free, at_bound)
         shares = np.concatenate([slopes, np.ones(len(at_bound))])
         return self.faces(L, Dual(triplets, self.push.ceilings(triplets) * shares))
 
     def faces(self, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
-        """The subspaces that the next metrics may use, or None for all of them, if that is cheap."""
+        """Return the subspaces that the next metrics may use, or None for all of them, if that is cheap."""
         if L.shape[2] <= OPTIONS.full_cone:
             return None
         margin_sums = self.push.adjoint(self.coordinates.points, dual.triplets, dual.values)

@@ -67,7 +67,7 @@ class MovableTriplets:
         self._room = np.where(np.isinf(limits), values, np.minimum(values, limits - values))
 
     def _change(self, y: FloatArray) -> FloatArray:
-        """``D A y``, (t,)."""
+        """Return ``D A y``, (t,)."""
         (_, _, of_impostors, of_targets), (_, blocks, first, second) = self._pairs, self._used
         forms = pair_forms(self._points, y, blocks, first, second)
         change: FloatArray = self._room * (forms[of_impostors] - forms[of_targets])
@@ -79,12 +79,12 @@ class MovableTriplets:
         return pushes - np.bincount(of_targets, c, len(first))
 
     def curvature(self, y: FloatArray) -> FloatArray:
-        """``A* D A y``, (c, w, w)."""
+        """Return ``A* D A y``, (c, w, w)."""
         _, blocks, first, second = self._used
         return laplacian_form(self._points, first, second, self._pair_weights(self._change(y)), blocks)
 
     def least_change(self, E: FloatArray) -> FloatArray | None:
-        """The y with ``A* D A y = E``, by the matrix of this map, or None if products with it take less time."""
+        """Return the y with ``A* D A y = E``, by the matrix of this map, or None if products with it take less time."""
         (_, _, of_impostors, of_targets), (_, _, first, second) = self._pairs, self._used
         row, column = np.triu_indices(E.shape[1])
         if len(E) > 1 or len(self.values) * len(row) ** 2 > DENSE_WORK:
@@ -239,11 +239,11 @@ class WorkingSet:
     # -- values and multipliers -------------------------------------------------------------------------------------
 
     def embed(self, L: FloatArray) -> NDArray[np.floating]:
-        """Embedded points that the candidates use, in the set's precision."""
+        """Return embedded points that the candidates use, in the set's precision."""
         return self.blocks.times(self.X, np.swapaxes(L, 1, 2).astype(self.dtype))
 
     def value(self, L: FloatArray, gamma: float) -> Value:
-        """The objective with hinges that are smoothed over a width gamma, at a factor, (c, r, rank)."""
+        """Return the objective with hinges that are smoothed over a width gamma, at a factor, (c, r, rank)."""
         target_pairs, squared = (self.anchors_by_target, self.candidates.targets), self.problem.push.squared
         width, steepest = (0.5, math.inf) if squared else (gamma, 1.0)
         sums, Y = margins.smoothed_push(self.embed(L), compressed(self.candidates), target_pairs, width, steepest)
@@ -253,7 +253,7 @@ class WorkingSet:
         return Value(trace + self.weight * smoothed, gradient, trace + self.weight * loss, round(n_active))
 
     def slopes(self, L: FloatArray, gamma: float) -> Slopes:
-        """The slopes at a factor as a dual candidate."""
+        """Return the slopes at a factor as a dual candidate."""
         Z = self.embed(L)
         target_D = target_distances(Z, self.anchors_by_target, self.candidates.targets)
         losses, slopes = hinge_slopes(Z, self.candidates, gamma, self.problem.push.squared, target_D)
@@ -272,14 +272,14 @@ class WorkingSet:
         return float(multipliers.sum()), squares, float(multipliers[self._coincident].sum())
 
     def dual(self, multipliers: FloatArray) -> Dual:
-        """Multipliers of candidate triplets, (nnz, K), under the row numbers of the problem."""
+        """Return multipliers of candidate triplets, (nnz, K), under the row numbers of the problem."""
         C, used = self.candidates, self.used.astype(np.int32)
         targets = np.where(C.targets >= 0, used[C.targets], np.int32(-1))
         points = Candidates(used[C.anchors], targets, C.indptr, used[C.impostors], C.weights)
         return Dual(*self.problem.push.as_examples(points).triplets(multipliers))
 
     def movable(self, multipliers: FloatArray) -> tuple[MovableTriplets, tuple[LongArray, LongArray]]:
-        """The multipliers strictly inside their box, and which entries of the array, (nnz, K), they are."""
+        """Return the multipliers strictly inside their box, and which entries of the array, (nnz, K), they are."""
         squared, ceilings = self.problem.push.squared, self._ceilings
         pair, slot = np.nonzero((multipliers if squared else np.minimum(multipliers, ceilings - multipliers)) > 0)
         C, row = self.candidates, self.candidates.rows[pair]
@@ -295,6 +295,6 @@ class WorkingSet:
 
 
 def orthogonal_rows(L: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Factors of the same metrics with orthogonal rows, the longest first, and their lengths, (c, r)."""
+    """Return factors of the same metrics with orthogonal rows, the longest first, and their lengths, (c, r)."""
     _, sigma, rows = np.linalg.svd(L, full_matrices=False)
     return np.ascontiguousarray(sigma[:, :, None] * rows), sigma

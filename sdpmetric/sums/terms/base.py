@@ -46,7 +46,7 @@ class InnerMinimum(ABC):
 
     @abstractmethod
     def value(self, t: float) -> float:
-        """``m(t)`` up to a constant, in floats."""
+        """Return ``m(t)`` up to a constant, in floats."""
 
     @abstractmethod
     def proven(self, t: float) -> tuple[float, float]:
@@ -103,7 +103,7 @@ class Term(ABC):
 
     @abstractmethod
     def bind(self, X: NDArray[np.floating]) -> Self:
-        """The same term with its arguments checked against data (n, d), and with arrays in place of defaults."""
+        """Return the same term with its arguments checked against data (n, d), and with arrays in place of defaults."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -138,11 +138,11 @@ class Term(ABC):
         return self.weight
 
     def pair_costs(self) -> tuple[IndexArray, FloatArray]:
-        """Pairs (p, 2) with linear costs (p,), the term's weight included; of a bound term."""
+        """Return pairs (p, 2) with linear costs (p,), the term's weight included; of a bound term."""
         return np.zeros((0, 2), dtype=np.int32), np.zeros(0)
 
     def proof_term(self, a: FloatArray) -> ProofTerm:
-        """What a proof file says of a bound term: multipliers a, of a regularizer its slope (d, d)."""
+        """Return what a proof file says of a bound term: multipliers a, of a regularizer its slope (d, d)."""
         raise ValueError(
             f"proof files support the terms of this package; {self.name} is not one of them: leave it out."
         )
@@ -154,15 +154,15 @@ class Term(ABC):
     # -- as printed ---------------------------------------------------------------------------------------------
 
     def text(self) -> tuple[float, str]:
-        """A weight, and what a bound term adds to the objective of a printed program; see `sdpmetric.lines`."""
+        """Return a weight, and what a bound term adds to the objective of a printed program; see `sdpmetric.lines`."""
         return self.weight, self.describe()
 
     def constraint_text(self) -> list[str]:
-        """The lines of its constraints."""
+        """Return the lines of its constraints."""
         return []
 
     def definitions(self, symbol: str) -> list[str]:
-        """Definitions of the symbols of the program, if `symbol` is "D", or of the dual program, if "V"."""
+        """Return definitions of the symbols of the program, if `symbol` is "D", or of the dual program, if "V"."""
         return []
 
     def dual_text(self, name: str) -> DualText:
@@ -250,15 +250,15 @@ class Regularizer(Term):
 
     @abstractmethod
     def value(self, components: FloatArray) -> float:
-        """``weight * r(M)`` at a factor (r, d) of the metric."""
+        """Return ``weight * r(M)`` at a factor (r, d) of the metric."""
 
     def along(self, components: FloatArray) -> Callable[[float], float]:
-        """`value` of multiples of a factor."""
+        """Return `value` of multiples of a factor."""
         return lambda scale: self.value(scale * components)
 
     @abstractmethod
     def upper_bound(self, components: FloatArray, errors: FloatArray | None = None) -> float:
-        """A float not below the exact `value` of a factor of floats.
+        """Return a float not below the exact `value` of a factor of floats.
 
         With errors, not below that of any factor within these of the given one, entry by entry.
         """
@@ -280,11 +280,11 @@ class Regularizer(Term):
 
     @abstractmethod
     def upper_bound_at(self, metric: FloatArray, components: FloatArray) -> float:
-        """A float not below the exact `value` of a metric of floats, nor below that of its factor."""
+        """Return a float not below the exact `value` of a metric of floats, nor below that of its factor."""
 
     @abstractmethod
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
-        """`value`, and the gradient of ``weight * r`` by the metric, (d, d)."""
+        """Return `value`, and the gradient of ``weight * r`` by the metric, (d, d)."""
 
     def gradient(self, components: FloatArray) -> FloatArray:
         return self.slope(components)[1]
@@ -300,15 +300,15 @@ class Regularizer(Term):
 
     @abstractmethod
     def conjugate(self, U: FloatArray) -> float:
-        """A float not below ``(weight * r)*(U)`` for a symmetric matrix; infinity outside its domain."""
+        """Return a float not below ``(weight * r)*(U)`` for a symmetric matrix; infinity outside its domain."""
 
     @abstractmethod
     def minimum(self, segment: Segment) -> InnerMinimum:
-        """The minimum of ``<S(t), M> + weight * r(M)`` over PSD M along a segment of slack matrices."""
+        """Return the minimum of ``<S(t), M> + weight * r(M)`` over PSD M along a segment of slack matrices."""
 
     @abstractmethod
     def minimizer(self, S: FloatArray) -> FloatArray | None:
-        """A factor of the metric that minimizes ``<S, M> + weight * r(M)``, in floats; None if there is none."""
+        """Return a factor of the metric that minimizes ``<S, M> + weight * r(M)``, in floats; None if there is none."""
 
     @abstractmethod
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
@@ -338,8 +338,8 @@ class Regularizer(Term):
 
     @abstractmethod
     def expression(self, M: Expression, cp: ModuleType) -> Expression:
-        """``weight * r(M)`` of a CVXPY matrix, cp being the module cvxpy."""
+        """Return ``weight * r(M)`` of a CVXPY matrix, cp being the module cvxpy."""
 
     @abstractmethod
     def dual_expression(self, U: Expression, cp: ModuleType) -> Expression:
-        """``-(weight * r)*(U)`` of a CVXPY matrix."""
+        """Return ``-(weight * r)*(U)`` of a CVXPY matrix."""

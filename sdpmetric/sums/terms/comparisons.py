@@ -245,7 +245,7 @@ def target_pairs(
 
 
 def labeled_triplets(name: str, index: IndexArray, targets: IndexArray) -> Triplets:
-    """All triplets of an example, a target neighbor and an example of another class."""
+    """Return all triplets of an example, a target neighbor and an example of another class."""
     i, slot = np.nonzero(targets >= 0)
     counts = len(index) - np.bincount(index)[index[i]]
     if counts.sum() > MAX_TRIPLETS:

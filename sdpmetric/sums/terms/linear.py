@@ -129,7 +129,7 @@ class Pull(Term):
 
 
 def pull_part(pairs: NDArray[np.integer], weights: FloatArray, weight: float | list[float]) -> ProofTerm:
-    """A weighted sum of distances, for a proof file; a list of weights stands for its exact sum."""
+    """Return a weighted sum of distances, for a proof file; a list of weights stands for its exact sum."""
     zeros, ones = np.zeros(len(pairs)), np.ones(len(pairs))
     arrays = {"places": np.arange(len(pairs)), "pairs": pairs, "factors": ones}
     arrays |= {"offsets": zeros, "weights": weights, "multipliers": zeros}

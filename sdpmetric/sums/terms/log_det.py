@@ -160,7 +160,7 @@ class LogDet(Regularizer):
         return math.sqrt(self.weight) * self.inverse_root
 
     def value(self, components: FloatArray) -> float:
-        """``weight`` times the divergence; infinity for a singular metric."""
+        """Return ``weight`` times the divergence; infinity for a singular metric."""
         return self._value(np.asarray(np.linalg.svd(components @ self.inverse_root, compute_uv=False)))
 
     def _value(self, sigma: FloatArray) -> float:
@@ -195,7 +195,7 @@ class LogDet(Regularizer):
         return max(at_metric, self.upper_bound(components))
 
     def slope(self, components: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient from one singular value decomposition."""
+        """Return value and gradient from one singular value decomposition."""
         W, d = self.inverse_root, len(self.target)
         padded = np.zeros((max(d, len(components)), d))
         padded[: len(components)] = components @ W
@@ -206,7 +206,7 @@ class LogDet(Regularizer):
         return self._value(sigma), np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
 
     def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
-        """``w sum(e - log(1 + e)) <= w |e|^2`` over the eigenvalues e of ``L G L^T / w``, if ``|e| <= 1/2``."""
+        """Return ``w sum(e - log(1 + e)) <= w |e|^2`` over the eigenvalues e of ``L G L^T / w``, if ``|e| <= 1/2``."""
         residual = float(np.linalg.norm(components @ gradient @ components.T))
         return residual / self.weight * residual if residual <= 0.5 * self.weight else math.inf
 
@@ -222,7 +222,7 @@ class LogDet(Regularizer):
         return LogDetMinimum(self, segment)
 
     def minimum_below(self, S: Form, P: FloatArray) -> float:
-        """A float not above ``w log det(I + M0 S / w)``, from the form ``P^T S P``.
+        """Return a float not above ``w log det(I + M0 S / w)``, from the form ``P^T S P``.
 
         It is best for P with ``P^T (M0^-1 + S / w) P`` about the identity.
         """
@@ -240,7 +240,7 @@ class LogDet(Regularizer):
         return psd.symmetrize(self.weight * (inverse - (1.0 - margin) * restricted(inverse + S / self.weight)))
 
     def minimum_over_weights(self, slack: FloatArray) -> float:
-        """``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downward."""
+        """Return ``weight (sum_j log(K_jj + s_j / weight) + log det M0)``, rounded downward."""
         K = self.prior.inverse_diagonal
         if K is None:
             return -math.inf

@@ -69,7 +69,7 @@ class Rows:
         offset: FloatArray | float = 0.0,
         unit: float = 1.0,
     ) -> Rows:
-        """One pair for each loss, ``u = offset + signs D``."""
+        """Return one pair for each loss, ``u = offset + signs D``."""
         rows = np.asarray(pairs, dtype=np.int32)
         K = sp.csr_array(sp.diags_array(np.broadcast_to(signs, len(rows)).astype(np.float64)))
         return cls(scalar, rows, K, offset, unit, dict(zip(("first", "second"), rows.T, strict=True)))
@@ -136,19 +136,19 @@ class MarginLoss(Term):
         return self.rows.combination
 
     def entries(self, M: FloatArray) -> FloatArray:
-        """The part of u that depends on entries of M, (m,), or of k metrics (d, d, k), (m, k). Default: 0."""
+        """Return the part of u that depends on entries of M, (m,), or of k metrics (d, d, k), (m, k). Default: 0."""
         return np.zeros(())
 
     def entry_matrix(self, a: FloatArray) -> FloatArray:
-        """The adjoint of `entries`: a symmetric matrix (d, d) from multipliers (m,), or 0."""
+        """Return the adjoint of `entries`: a symmetric matrix (d, d) from multipliers (m,), or 0."""
         return np.zeros(())
 
     def entry_expression(self, M: Expression, cp: ModuleType) -> Expression | float:
-        """`entries` of a CVXPY matrix."""
+        """Return `entries` of a CVXPY matrix."""
         return 0.0
 
     def roles(self) -> Mapping[str, IndexArray]:
-        """Row numbers of X by their role in each number, (m,)."""
+        """Return row numbers of X by their role in each number, (m,)."""
         return self.rows.roles
 
     def weighted(self, X: NDArray[np.floating], first: IndexArray) -> Self:
@@ -208,7 +208,7 @@ class MarginLoss(Term):
         return float(self.item_weights @ self.scalar.values(u))
 
     def upper_bound(self, low: FloatArray, high: FloatArray) -> float:
-        """A float not below the exact `value` of all u between two arrays.
+        """Return a float not below the exact `value` of all u between two arrays.
 
         As each loss is convex, it is largest at an end, at `high` without negative slopes. Return infinity unless all
         hard constraints are proven to hold.
@@ -225,15 +225,15 @@ class MarginLoss(Term):
         return sum_above(costs) if np.isfinite(costs).all() else np.inf
 
     def violation(self, u: FloatArray) -> float:
-        """The largest positive u in its unit for a hard constraint, else 0."""
+        """Return the largest positive u in its unit for a hard constraint, else 0."""
         return float(u.max(initial=0.0)) / self.unit if self.scalar.hard else 0.0
 
     def exact_rows(self, rows: NDArray[np.intp]) -> tuple[FloatArray, sp.csr_array]:
-        """Offsets and rows of `combination`, free of rounding, of hard constraints that have the same signs."""
+        """Return offsets and rows of `combination`, free of rounding, of hard constraints that have the same signs."""
         return self.offset[rows], sp.csr_array(self.combination.tocsr()[rows])
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
-        """The largest ``<a, u> - l*(a) - width / 2 |a - center|^2``, suitably scaled, and the a that attains it.
+        """Return the largest ``<a, u> - l*(a) - width / 2 |a - center|^2``, suitably scaled, and the a that attains it.
 
         It is smooth in u, and a, its gradient, is in the domain of the conjugate whatever u is. Losses without kinks
         need no width, which is in units of the term; the center is 0 by default.
@@ -247,7 +247,7 @@ class MarginLoss(Term):
         return float(w @ (s * u - scalar.conjugates(s) - 0.5 * width_of_u * (s - center_slopes) ** 2)), w * s
 
     def conjugates(self, a: FloatArray) -> FloatArray:
-        """``w_i l*(a_i / w_i)``."""
+        """Return ``w_i l*(a_i / w_i)``."""
         return self.item_weights * self.scalar.conjugates(_ratio(a, self.item_weights))
 
     def conjugate_slopes(self, a: FloatArray) -> FloatArray:
@@ -255,7 +255,7 @@ class MarginLoss(Term):
         return self.scalar.conjugate_slopes(_ratio(a, self.item_weights))
 
     def conjugate_curvatures(self, a: FloatArray) -> FloatArray:
-        """The second derivatives of the conjugates, (m,)."""
+        """Return the second derivatives of the conjugates, (m,)."""
         return _ratio(self.scalar.conjugate_curvatures(_ratio(a, self.item_weights)), self.item_weights)
 
     def dual_value(self, a: FloatArray) -> float:
@@ -337,7 +337,7 @@ class MarginLoss(Term):
         return max(0.0, float(np.concatenate(limits).min(initial=np.inf)))
 
     def expression(self, u: Expression, cp: ModuleType) -> tuple[Expression | float, list[object]]:
-        """The weighted losses of a CVXPY vector u, or the constraint ``u <= 0``, cp being the module cvxpy."""
+        """Return the weighted losses of a CVXPY vector u, or the constraint ``u <= 0``, cp being the module cvxpy."""
         losses, constraints = self.scalar.expression(u, cp)
         return (0.0 if losses is None else cp.sum(cp.multiply(self.item_weights, losses))), constraints
 
@@ -358,11 +358,11 @@ class MarginLoss(Term):
         return common, total(((w_t / common, self.row_text(t)) for t, w_t in enumerate(w)), len(w))
 
     def row_text(self, t: int) -> str:
-        """The loss of number t."""
+        """Return the loss of number t."""
         return self.scalar.form.format(u=self.excess_text(t), v=self.excess_text(t, -1))
 
     def excess_text(self, t: int, sign: int = 1, symbol: str = "D") -> str:
-        """u_t, or -u_t; of its part without the offset with another symbol than D."""
+        """Return u_t, or -u_t; of its part without the offset with another symbol than D."""
         c, terms = sign * float(self.offset[t]) if symbol == "D" else 0.0, self._row(t, sign, symbol)
         constant = [(math.copysign(1.0, c), number(abs(c)))] if c else []
         return total([*constant, *terms] if c > 0.0 else [*terms, *constant])
@@ -427,7 +427,7 @@ def _ratio(a: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def check_term_pairs(name: str, pairs: ArrayLike | None, n: int) -> IndexArray:
-    """Pairs of two different rows, (p, 2); at least one."""
+    """Return pairs of two different rows, (p, 2); at least one."""
     with errors_of(name):
         return pair_checks.check_pairs([] if pairs is None else pairs, n, required=True)
 
@@ -435,7 +435,7 @@ def check_term_pairs(name: str, pairs: ArrayLike | None, n: int) -> IndexArray:
 def item_weights(
     name: str, weights: ArrayLike | None, sample_weight: ArrayLike | None, first: IndexArray, n: int
 ) -> FloatArray:
-    """Weights of the losses of a term from those given for losses and for examples, (m,)."""
+    """Return weights of the losses of a term from those given for losses and for examples, (m,)."""
     product = np.ones(len(first))
     for argument, values, size in (("weights", weights, len(first)), ("sample_weight", sample_weight, n)):
         if values is None:

@@ -111,7 +111,7 @@ class Frobenius(Regularizer):
         return above(product_above(root, root), 8)
 
     def smallest_cost(self, distance: float, trace: float) -> float:
-        """The value at the zero metric, or at a metric of that trace if M0 is zero."""
+        """Return the value at the zero metric, or at a metric of that trace if M0 is zero."""
         squares = float(np.sum(self.target**2)) if self.target.any() else trace * trace
         return 0.5 * self.weight * squares
 
@@ -155,7 +155,7 @@ class Frobenius(Regularizer):
         return gap - 0.5 * self.weight * float(np.sum(negative * negative)) + rounding
 
     def conjugate(self, U: FloatArray) -> float:
-        """``||U||_F^2 / (2 weight) + <U, M0>``."""
+        """Return ``||U||_F^2 / (2 weight) + <U, M0>``."""
         inner, norm = U * self.target, norm_above(U)
         errors = gamma(4) * np.abs(inner) + TINY * self.target.any()
         return -sum_below(np.append(-inner - errors, -product_above(0.5, norm, norm, above(1.0 / self.weight))))
@@ -167,7 +167,7 @@ class Frobenius(Regularizer):
         return psd.factor(self.target - S / self.weight)
 
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
-        """``w (M - M0)`` at the minimizer, plus a multiple of the identity."""
+        """Return ``w (M - M0)`` at the minimizer, plus a multiple of the identity."""
         weight, d = self.weight, len(self.target)
         A = restricted(self.target - S / weight)
         L = psd.factor(A)
@@ -175,7 +175,7 @@ class Frobenius(Regularizer):
         return psd.symmetrize(weight * (L.T @ L - self.target)) + shift * np.eye(d)
 
     def minimum_below(self, *factors: float) -> float:
-        """A float not above ``w/2 ||M0||^2 - p / (2 w)`` for the product p of factors."""
+        """Return a float not above ``w/2 ||M0||^2 - p / (2 w)`` for the product p of factors."""
         gain = product_above(0.5, *factors, above(1.0 / self.weight))
         constant = below(0.5 * self.weight * float(np.sum(self.target**2)), self.target.size + 4)
         return sum_below(np.array([constant, -gain])) if math.isfinite(constant) and gain < math.inf else -math.inf
@@ -184,7 +184,7 @@ class Frobenius(Regularizer):
         return ProofTerm({"term": self.name, "weight": self.weight}, {"slope": a, "to": self.target})
 
     def minimum_over_weights(self, slack: FloatArray) -> float:
-        """``w/2 ||M0||^2 - sum_j [w M0_jj - s_j]_+^2 / (2 w)``, rounded downward."""
+        """Return ``w/2 ||M0||^2 - sum_j [w M0_jj - s_j]_+^2 / (2 w)``, rounded downward."""
         with np.errstate(over="ignore"):
             inner = np.nextafter(np.nextafter(self.weight * np.diag(self.target), np.inf) - slack, np.inf)
             norm = norm_above(np.maximum(inner, 0.0))
@@ -300,7 +300,7 @@ class OffDiagonal(MarginLoss):
         return np.asarray(M[np.triu_indices(self.d, 1)])
 
     def entry_matrix(self, a: FloatArray) -> FloatArray:
-        """Half of each multiplier above and below the diagonal."""
+        """Return half of each multiplier above and below the diagonal."""
         A = np.zeros((self.d, self.d))
         A[np.triu_indices(self.d, 1)] = 0.5 * a
         return A + A.T

@@ -354,7 +354,7 @@ class Repulsion(MarginLoss):
         return f"repulsion of {self.size:,} pairs"
 
     def anchor(self, a: FloatArray) -> FloatArray:
-        """The weights, the only multipliers there are; what they take away, other terms have to outweigh."""
+        """Return the weights, the only multipliers there are; what they take away, other terms have to outweigh."""
         return self.clip(a)
 
     @cached
