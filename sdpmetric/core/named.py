@@ -37,7 +37,7 @@ def named_prior(
             )
         roots = _whitening(X)
         return roots.T @ roots
-    largest = float(_variances(X)[0][-1]) if scaled or prior == "random" else 1.0
+    largest = _largest_variance(X) if scaled or prior == "random" else 1.0
     if prior == "identity":
         return np.eye(d) / largest
     G = _generator(random_state).standard_normal(size=(d, 2 * d)) / np.sqrt(2 * d)
@@ -85,6 +85,14 @@ def scaled_identity(X: NDArray[np.floating], rank: int) -> FloatArray:
     features = np.sort(np.argsort(-np.ptp(X, axis=0), kind="stable")[:rank])
     spread = mean_squared_distance(X[:, features])
     return np.asarray(np.eye(X.shape[1])[features] / np.sqrt(spread if spread > 0.0 else 1.0))
+
+
+def _largest_variance(X: NDArray[np.floating]) -> float:
+    if len(X) >= X.shape[1]:
+        return float(_variances(X)[0][-1])
+    validation.check_spread(X)
+    rows = np.asarray(X, dtype=np.float64)
+    return float(np.linalg.norm(rows - rows.mean(axis=0), 2) ** 2 / len(rows))
 
 
 def _variances(X: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
