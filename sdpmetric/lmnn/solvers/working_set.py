@@ -114,7 +114,7 @@ class MovableTriplets:
 class SearchOptions:
     """What a search does if it meets more candidates than it may list."""
 
-    pairs_per_anchor: int = 64  # more are not worth their time
+    pairs_per_row: int = 64  # of the data: more are not worth their time, also for fewer anchors
     fewest_pairs: int = 1 << 17  # but these are
     narrowing: float = 0.1  # the search looks less far from the margin,
     narrowest: float = 1e-3  # down to this, where memory alone limits it,
@@ -184,7 +184,7 @@ class WorkingSet:
         list has pairs drawn at random, too, as any has if asked for.
         """
         requested, problem, longer = L, self.problem, OPTIONS.enlargement
-        most = max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_anchor * len(self.anchors))
+        most = max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_row * len(problem.X))
         for _ in range(OPTIONS.attempts):
             is_narrow = widen <= OPTIONS.narrowest
             max_pairs = self.capacity if is_narrow else min(most, self.capacity)
