@@ -284,7 +284,7 @@ class DualityCertificate(Certificate):
 
 @dataclass(frozen=True, kw_only=True)
 class RelaxationCertificate(DualityCertificate):
-    """A lower bound for a metric of bounded rank, by weak duality of the convex relaxation."""
+    """A lower bound for metrics of bounded rank: that of the convex problem without the bound on the rank."""
 
     kind: ClassVar[str] = "relaxation"
 

@@ -67,7 +67,7 @@ def path(
     TypeError
         If the problem is a stream or has no weights.
     ValueError
-        If not exactly one weight is passed, or its values are no list of numbers.
+        If not exactly one weight is passed, or its values are not a list of numbers.
 
     See Also
     --------
@@ -123,8 +123,9 @@ def certify(
     components : (r, d) array, or (c, r, d) for c metrics, optional
         Factor L of the metric ``M = L.T @ L``.
     metric : (d, d) array, or (c, d, d) for c metrics, optional
-        The metric itself; exactly one of the two. `objective` is not below its own if it is exactly PSD, and not below
-        that of a PSD matrix within `primal_residual` of it, relatively and up to rounding, if it is not.
+        The metric itself. Pass either `components` or `metric`. If the metric is exactly PSD, `objective` is not below
+        its objective. If not, `objective` is not below that of a PSD matrix near it, at a relative distance of at most
+        `primal_residual`, up to rounding.
     dual : Dual or (p,) array, optional
         Multipliers to prove the lower bound with, of triplets or of the problem's constraints.
 

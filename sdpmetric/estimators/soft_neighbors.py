@@ -124,8 +124,8 @@ class NCA(SoftNeighborEstimator, SolvedEstimator):
         Rows of the components; default the number of features.
     init : {"auto", "pca", "lda", "identity", "covariance", "random"} or (r, d) array, default "auto"
         Where to start. "auto": "lda" if ``n_components <= min(d, classes - 1)``, else "pca" if ``n_components < min(d,
-        n)``, else "identity". If distances are so large that the gradient vanishes there and scikit-learn stops at
-        once, the same components at a smaller scale. An array is used as it is.
+        n)``, else "identity". If distances are so large that the gradient vanishes, scikit-learn stops at once. Then
+        the start is scaled down. But an array is used as it is.
     warm_start : bool, default False
         Start from the components of the last fit and ignore ``n_components`` and ``init``.
     max_iter : int, default 50

@@ -309,14 +309,14 @@ class PairClassifier(TupleEstimator):
     Parameters
     ----------
     estimator : transformer, or a pipeline of them
-        Learns from the pairs if it can, as ITML does; else from the labels of ``fit(.., labels=)``, or, as PCA does,
-        from the examples alone. ``FrozenEstimator(fitted)`` is used as it is.
+        Learns from the pairs if it can, as ITML does. Others learn from the labels of ``fit(.., labels=)`` or, as PCA
+        does, from the examples alone. ``FrozenEstimator(fitted)`` is used as it is.
     examples : (n, d) array or frame, or callable, optional
-        What row numbers in pairs mean; a callable gets an array of different row numbers or names and returns their
-        examples. Default: pairs are given as examples.
+        The examples whose row numbers the pairs hold. A callable gets distinct row numbers, or names, and returns
+        their examples. Default: pairs hold the examples themselves.
     strategy : {"auto", "accuracy", "f_beta", "max_tpr", "max_tnr"}, default "auto"
-        How `fit` chooses the threshold, on the pairs it learns from; see `calibrate_threshold`. "auto": that of the
-        learner if it has one, as POLA does, else "accuracy".
+        How `fit` chooses the threshold, on the pairs it learns from; see `calibrate_threshold`. "auto" takes the
+        learner's own threshold if it has one, as POLA does, else it means "accuracy".
     min_rate, beta : float
         As in `calibrate_threshold`.
 

@@ -45,9 +45,9 @@ def regret(
     Returns
     -------
     RegretCertificate
-        The solution's, with `regret_bound`, which holds for any stream of these pairs, and a `lower_bound` of the loss
-        of every fixed metric on it, as tight as the program was solved. POLA without `gamma` has a bound only if some
-        metric satisfies all margins and the solver finds one; otherwise `regret_bound` is None.
+        The solution's, with two bounds. `regret_bound` holds for any stream of these pairs. No fixed metric loses less
+        than `lower_bound` on the stream; a smaller `tol` makes it tighter. POLA without `gamma` has a
+        `regret_bound` only if some metric satisfies all margins and the solver finds one; otherwise it is None.
 
     Raises
     ------

@@ -140,7 +140,7 @@ class LiftedDistances:
     M : cvxpy.Expression
         As in `squared_distances`; it must be symmetric.
     X : (n, d) array
-        Finite numbers; centered here, for the sake of digits.
+        Finite numbers. They are centered here, which keeps more digits.
 
     Attributes
     ----------

@@ -193,10 +193,11 @@ class ProgramBound:
 def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound:
     """Prove an interval that contains the optimum of the cone program that CVXPY compiles from a convex problem.
 
-    The program need not be about metrics. Clarabel solves it; an exactly dual feasible point near its multipliers is
-    enclosed [JCK2007], as VSDP does in Matlab, and a feasible point in the same way. All rounding is included, and the
-    solver is not trusted. The claim is about the compiled program: before, CVXPY rounds some numbers and replaces some
-    functions by approximations. ``docs/bounds_of_programs.md`` has the proof.
+    The program need not be about metrics. Clarabel solves it. Near its multipliers, intervals enclose an exactly dual
+    feasible point, which proves one end [JCK2007], as VSDP does in Matlab. A feasible point proves the other end in
+    the same way. All rounding is included, and the solver is not trusted. The claim is about the compiled program:
+    CVXPY's compilation rounds some numbers and replaces some functions by approximations.
+    ``docs/bounds_of_programs.md`` has the proof.
 
     Parameters
     ----------
@@ -214,10 +215,10 @@ def bound(problem: cp.Problem, *, max_time: float | None = None) -> ProgramBound
     Raises
     ------
     ValueError
-        If `max_time` is not positive, or the program has integers, is not convex, lacks values of parameters, has
-        constraints of other classes than CVXPY's, is compiled to another one than was written, or is too large.
+        If `max_time` is not positive, or the program is not convex, is too large, has integers, parameters without
+        values or constraints of classes that are not CVXPY's, or if compilation changes its meaning.
     TypeError
-        If it is no ``cvxpy.Problem``.
+        If `problem` is not a ``cvxpy.Problem``.
 
     Examples
     --------
