@@ -210,8 +210,8 @@ class MetricProblem(PrintedProblem):
 
         Let V hold the differences of the rows, P project to their span, and let the regularizer, if there is one, be
         near c I, or near a matrix that is c I but for some features, which then count to the span. Losses depend on
-        ``P M P`` alone. A regularizer or the trace costs no more at ``P M P + c (I - P)``, with c = 0 without a
-        regularizer: the blocks of M - M0 between the span and the rest cost something, and so do determinants
+        ``P M P`` alone. A regularizer, or the trace if c = 0, costs no more at ``P M P + c (I - P)``, c = 0 without
+        a regularizer: the blocks of M - M0 between the span and the rest cost something, and so do determinants
         (Fischer's inequality) and traces. So an optimum N in orthonormal coordinates Q of the span is one of all
         metrics, ``Q N Q^T + c (I - Q Q^T)``, with the same multipliers. Floats know the span up to rounding: `Span`
         bounds how far off it is, and the certificate of all metrics accounts for that.
@@ -224,6 +224,8 @@ class MetricProblem(PrintedProblem):
             if (outside := term.outside) is None:
                 return None
             multiple, axes = outside
+        if total.ridge and multiple:  # together they are least at less than c outside
+            return None
         if total.ridge or total.regularizers:
             span = Span.of(self.X, self.centered, axes, multiple)
             inverse = span.basis

@@ -205,7 +205,7 @@ class ConeMinimum(InnerMinimum):
         (first, second), skew, size = self.segment.spill(t), total.span.skew, squares_above(self.V)
         if not (skew < 0.5 and second < 0.5 * total.ridge):
             return math.inf
-        complement = above(first / (0.5 * total.ridge) * first, 3) + product_above(total.ridge, skew)
+        complement = above(first / (0.25 * total.ridge) * first, 3) + product_above(total.ridge, skew)
         return above(product_above(complement, size), 4)
 
     def _decides(self, t: float) -> bool:

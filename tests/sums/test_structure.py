@@ -250,3 +250,12 @@ def test_few_rows_in_many_features_are_solved_in_their_span_and_certified_in_all
     certificate = sm.certify(restated, solution.components, dual=solution.dual)  # in all features
     assert certificate.objective == pytest.approx(solution.objective, rel=1e-6)
     assert certificate.lower_bound == pytest.approx(solution.lower_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("regularizer", [terms.LogDet(), terms.Frobenius(to=np.eye(20))])
+def test_a_trace_lowers_the_metric_outside_of_the_span_of_few_rows(regularizer):
+    """Trace and regularizer together are least at less than M0 there, so the span alone has no optimum."""
+    X, pairs = np.random.default_rng(0).normal(size=(6, 20)), [[0, 1], [1, 2], [3, 4], [0, 3], [1, 5], [2, 4]]
+    hinge = terms.PairHinge(pairs, np.arange(6) < 3, threshold=3.0)
+    solution = sm.solve(sm.MetricProblem(X, hinge + 0.5 * terms.Trace() + regularizer), tol=1e-3)
+    assert solution.relative_gap <= 1e-3

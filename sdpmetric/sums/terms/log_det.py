@@ -326,7 +326,7 @@ class LogDetMinimum(InnerMinimum):
         """Return how far the minimum over all metrics may be below that in coordinates of a span."""
         c, weight, (first, second) = span.multiple, self.term.weight, self.segment.spill(t)
         unit = product_above(c, above(1.0 / weight))
-        scaled = replace(form, error=above(form.error + 8.0 * U * form.size, 2)).times(unit)
+        scaled = replace(form, error=above(form.error + 32.0 * U * form.size, 2)).times(unit)  # unit: by up to 17 u
         smallest = (Form.congruent(np.eye(len(P)), P) + scaled).smallest_eigenvalue  # of P^T A P
         size = squares_above(P)
         if not (smallest > 0.0 and span.skew < min(0.5, 0.5 * smallest / size)):
