@@ -94,8 +94,10 @@ def cells_reached():
 
 errors, cpu, gap = (figure("lmnn_table1", "letters", name) for name in ("test %", "CPU, s (paper)", "gap"))
 scaled, seconds = (figure("lmnn", heading, "seconds") for heading in ("The factored solver at scale", "Seconds"))
+ours, pylmnn = (figure("lmnn", "One thread", name) for name in ("sdpmetric, s", "PyLMNN, s"))
+wide = figure("lmnn", "Wide data", "seconds")
 million, peak = (figure("lmnn", "A million rows", name) for name in ("seconds, stating included", "peak, GiB"))
-growth, embedded = figure("lmnn", "A million rows", "exponent of the seconds"), figure("lmnn", "Embeddings", "seconds")
+embedded = figure("lmnn", "Embeddings", "seconds")
 peers = {data: figure("lmnn", "Peers", data) for data in ("iris", "wine", "digits, d = 30")}
 small = figure("lmnn", "Three solvers on small data", "seconds")
 adapters = partial(figure, "methods", "Adapters on embeddings")
@@ -114,23 +116,19 @@ README = (
 )
 BENCHMARKS = (
     (
-        "takes sdpmetric {} s; PyLMNN takes {} s, mlpack {} s and metric-learn more than 150 s",
-        [
-            scaled("letters", "1e-03", form=".1f"),
-            seconds("letters", "pylmnn", form=".1f"),
-            seconds("letters", "mlpack:optimizer=lbfgs", form=".0f"),
-        ],
+        "takes sdpmetric {} s on letters (16,000 x 16) and {} s on USPS (7,291 x 256); PyLMNN takes [{} and {} s]",
+        [ours("letters"), ours("usps"), pylmnn("letters", form=".1f"), pylmnn("usps", form=".1f")],
     ),
-    ("sdpmetric takes {} s, PyLMNN {} s", [scaled("usps:256", form=".1f"), seconds("usps", "pylmnn", form=".1f")]),
+    ("mlpack takes {} s on letters", [seconds("letters", "mlpack:optimizer=lbfgs", form=".0f")]),
+    (
+        "take [{}, {} and {} s](measured/lmnn.md#wide-data)",
+        [wide(f"wide:{d}:3000", form=".1f") for d in (200, 400, 800)],
+    ),
     ("MNIST | 60,000 x 164 | 5.4e-4 | {} |", [scaled("mnist:164", "60000 x 164", form=".1f")]),
-    ("250,000 x 50 | 3.9e-4 | {} | {} GiB", [million("250,000", form=".0f"), peak("250,000", form=".1f")]),
+    ("250,000 x 50 | 5.3e-4 | {} | {} GiB", [million("250,000", form=".0f"), peak("250,000", form=".1f")]),
     ("1,000,000 x 50 | 5.7e-4 | {} | {} GiB", [million("1,000,000", form=",.0f"), peak("1,000,000", form=".1f")]),
     ("60,000 x 512 | 8.0e-4 | {} |", [embedded("60,000", form=".0f")]),
     ("the seconds grow as $n^{{{}}}$", [exponent("mnist:164:2000", "mnist:164", 30)]),
-    (
-        "125,000, 250,000 and a million rows are {}, {} and {}",
-        [growth(rows) for rows in ("125,000", "250,000", "1,000,000")],
-    ),
     *(
         (
             f"{shown} | {{}} s | {{}} s | {{}} s |",
