@@ -242,15 +242,15 @@ def loss_above(
 ) -> tuple[float, int]:
     """Return an upper bound of the weighted sum of hinges of candidate triplets, and how many of them are positive."""
     C, rows = candidates, candidates.rows
-    ends = C.anchors[rows], C.impostors.copy()  # arrays that a loop may write to, as all that call it pass
+    pairs = C.anchors[rows], C.impostors.copy()  # arrays that a loop may write to, as all that call it pass
     smallest, largest = np.empty((2, len(rows)))
-    distance_bounds(images.points, *ends, images.errors, gamma(len(images.map.T) + 8), smallest, largest)
+    distance_bounds(images.points, *pairs, images.errors, gamma(len(images.map.T) + 8), smallest, largest)
     w = np.ones(len(rows)) if C.weights is None else C.weights
     with np.errstate(all="ignore"):  # infinite margins have no hinge
         excess = (1.0 + target_D_above[rows]) * (1.0 + SQUARE_ERROR) - smallest[:, None]
         u = np.where(excess > 0.0, excess, 0.0)
         losses = np.bincount(rows, w * (u * u if squared else u).sum(axis=1), len(C.anchors)).astype(np.float64)
-        is_active = 1.0 + target_D[rows] - distances(images.points, *ends)[:, None] > 0.0
+        is_active = 1.0 + target_D[rows] - distances(images.points, *pairs)[:, None] > 0.0
     n_terms = int(np.diff(C.indptr).max(initial=0)) * C.targets.shape[1]
     return above(sum_above(losses), n_terms + 12), int(np.count_nonzero(is_active[w > 0.0]))
 

@@ -461,17 +461,17 @@ class Span(MarginSum):
 
     def slopes(self, excess: FloatArray) -> tuple[float, FloatArray]:
         """Return the losses and their slopes, (m,)."""
-        parts = [loss.smoothed(u, 1.0) for loss, u in zip(self.losses, self.total.split(excess), strict=True)]
-        return math.fsum(value for value, _ in parts), concatenated(slopes for _, slopes in parts)
+        smoothed = [loss.smoothed(u, 1.0) for loss, u in zip(self.losses, self.total.split(excess), strict=True)]
+        return math.fsum(value for value, _ in smoothed), concatenated(slopes for _, slopes in smoothed)
 
     def add(self, a: FloatArray, A: FloatArray) -> None:
         """Add multipliers with their matrix to the span, and move to its best metric."""
         if len(self.combination) == SPAN.directions:
-            kept = np.eye(SPAN.directions)[1:]
-            kept[0] = self.combination
+            mixture = np.eye(SPAN.directions)[1:]
+            mixture[0] = self.combination
             self.matrices = [self._best().astype(A.dtype), *self.matrices[2:]]
-            self.multipliers, self.columns = kept @ self.multipliers, kept @ self.columns
-            self.gram, self.combination = kept @ self.gram @ kept.T, np.eye(len(kept))[0]
+            self.multipliers, self.columns = mixture @ self.multipliers, mixture @ self.columns
+            self.gram, self.combination = mixture @ self.gram @ mixture.T, np.eye(len(mixture))[0]
         self.matrices.append(A)
         self.multipliers = np.concatenate([self.multipliers, a[None]])
         self.columns = np.concatenate([self.columns, self.numbers(A)[None]])
@@ -502,8 +502,8 @@ class Span(MarginSum):
 
         def evaluate(theta: FloatArray) -> tuple[float, FloatArray]:
             value, slopes = self.slopes(start - theta @ numbers / w)
-            way = theta - self.combination
-            return value + 0.5 * float(theta @ gram @ theta + way @ nearness @ way) / w, slopes
+            move = theta - self.combination
+            return value + 0.5 * float(theta @ gram @ theta + move @ nearness @ move) / w, slopes
 
         value, slopes = evaluate(theta)
         for _ in range(SPAN.newton_steps):

@@ -167,12 +167,12 @@ def contradiction(dual: FenchelDual, a: ByLoss) -> Proven | None:
     of_constraints = FenchelDual(constraints, replace(dual.slack, total=constraints))
 
     def proofs() -> Iterator[Proven]:
-        given = [x for loss, x in zip(total.losses, hard, strict=True) if loss.hard]
-        scaled = [x / size for x in given]
-        yield Proven(_exact_bound(of_constraints, given), given)
+        multipliers = [x for loss, x in zip(total.losses, hard, strict=True) if loss.hard]
+        scaled = [x / size for x in multipliers]
+        yield Proven(_exact_bound(of_constraints, multipliers), multipliers)
         yield of_constraints.prove_unmoved(scaled)
         yield of_constraints.prove(scaled, np.zeros((0, dual.slack.d)))
-        yield Proven(_exact_bound(of_constraints, whole := _simple(given)), whole)
+        yield Proven(_exact_bound(of_constraints, simple := _simple(multipliers)), simple)
 
     proven = next((proven for proven in proofs() if proven.value > 0.0), None)
     if proven is None:

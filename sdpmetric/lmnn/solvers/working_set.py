@@ -183,35 +183,36 @@ class WorkingSet:
         If more pairs are near the margin than may be listed, fewer are, at a larger metric if there must be. Such a
         list has pairs drawn at random, too, as any has if asked for.
         """
-        requested, problem, longer = L, self.problem, OPTIONS.enlargement
-        most = max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_row * len(problem.X))
+        requested, problem, enlargement = L, self.problem, OPTIONS.enlargement
+        worthwhile = max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_row * len(problem.X))
         for _ in range(OPTIONS.attempts):
             is_narrow = widen <= OPTIONS.narrowest
-            max_pairs = self.capacity if is_narrow else min(most, self.capacity)
+            max_pairs = self.capacity if is_narrow else min(worthwhile, self.capacity)
             points, factors = np.split(self._points, len(L)), np.swapaxes(L, 1, 2).astype(self.dtype)
             Z = stacked_points([P @ F for P, F in zip(points, factors, strict=True)])
             try:
-                near = problem.push.candidates(
+                candidates = problem.push.candidates(
                     Z, problem.null_groups, widen=widen, among=self.anchors, max_pairs=max_pairs
                 )
             except TooManyCandidates:
                 drawn = True
                 if is_narrow:
-                    L, longer = longer * L, longer**1.5
+                    L, enlargement = enlargement * L, enlargement**1.5
                 else:
                     widen *= OPTIONS.narrowing
             else:
-                self._set_candidates(self._with_drawn(near) if drawn else near)
+                self._set_candidates(self._with_drawn(candidates) if drawn else candidates)
                 return L
         # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
         self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
         return self.search(requested, widen)
 
-    def _with_drawn(self, near: Candidates) -> Candidates:
+    def _with_drawn(self, candidates: Candidates) -> Candidates:
         """Add triplets at random: they hold off a metric that forgets what is far from every margin."""
         drawn = self.problem.push.drawn(OPTIONS.drawn_per_anchor, self.problem.null_groups, self.anchors)
-        keys, near_keys = (C.first_triplets.keys(len(self._points)) for C in (drawn, near))
-        return Candidates.concatenate([near, drawn.select(np.isin(keys, near_keys, assume_unique=True, invert=True))])
+        keys, known_keys = (C.first_triplets.keys(len(self._points)) for C in (drawn, candidates))
+        added = drawn.select(np.isin(keys, known_keys, assume_unique=True, invert=True))
+        return Candidates.concatenate([candidates, added])
 
     def _set_candidates(self, candidates: Candidates) -> None:
         """Keep the rows with candidates, and only the points that they use."""
