@@ -133,11 +133,11 @@ class ScalarLoss(ABC):
 
     @property
     def parameters(self) -> dict[str, FloatArray]:
-        """Return the arrays that it depends on, (m,) each."""
+        """The arrays that it depends on, (m,) each."""
         return {}
 
     def of_rows(self, rows: NDArray[np.integer]) -> ScalarLoss:
-        """Return the same for some of the numbers."""
+        """Return the loss of some of the numbers."""
         parameters = {name: values[rows] for name, values in self.parameters.items()}
         return type(self)(**parameters) if parameters else self
 
@@ -180,7 +180,7 @@ class Hinge(ScalarLoss):
         return np.clip(u / width, 0.0, 1.0) if width else (u > 0.0).astype(np.float64)
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``(1 - s) [u]_+ <= gap``."""
+        """Return the slopes with ``(1 - s) [u]_+ <= gap``."""
         return np.where(u > 0.0, 1.0 - gap / np.maximum(u, 0.0), 0.0), np.ones_like(u)
 
     def expression(self, u: Expression, cp: ModuleType) -> Program:
@@ -244,7 +244,7 @@ class SquaredHinge(ScalarLoss):
         return 2.0 * np.maximum(u, 0.0)
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``(s - 2 [u]_+)^2 <= 4 gap``."""
+        """Return the slopes with ``(s - 2 [u]_+)^2 <= 4 gap``."""
         center, radius = self.slopes(u, 0.0), 2.0 * np.sqrt(gap)
         return center - radius, center + radius
 
@@ -335,7 +335,7 @@ class Hard(ScalarLoss):
         return np.zeros_like(u)
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        """Return ``[u]_+ / width``, those of a quadratic penalty."""
+        """Return ``[u]_+ / width``, the slopes of a quadratic penalty."""
         return np.asarray(np.maximum(u, 0.0) / width)
 
     def expression(self, u: Expression, cp: ModuleType) -> Program:
@@ -368,7 +368,7 @@ class NegativeRoot(ScalarLoss):
         return all_above(self.conjugates(s))
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``|1 / (2 x) - x sqrt(-u)| <= sqrt(gap)`` for the root x of the slope."""
+        """Return the slopes with a root x for which ``|1 / (2 x) - x sqrt(-u)| <= sqrt(gap)``."""
         root, g = np.sqrt(np.maximum(-u, 0.0)), np.sqrt(gap)
         largest = g + np.sqrt(gap + 2.0 * root)  # x between 1 / largest and largest / (2 sqrt(-u))
         with np.errstate(divide="ignore"):
@@ -494,7 +494,7 @@ class LogRatio(ScalarLoss):
         return np.asarray((self.bounds / (1.0 - self.sides * s * self.bounds)) ** 2)
 
     def slope_interval(self, u: FloatArray, gap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``y - log y - 1 <= gap`` for ``y = (1 - s a b) r``, which is 1 at the slope.
+        """Return the slopes with ``y - log y - 1 <= gap`` for ``y = (1 - s a b) r``, which is 1 at the slope.
 
         Such a y is between ``max(1 - sqrt(2 gap), exp(-1 - gap))`` and ``1 + sqrt(2 gap) + gap``.
         """

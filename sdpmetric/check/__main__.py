@@ -20,10 +20,12 @@ from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, pr
 
 # Binary digits of the midpoints of balls: more of them only if the first do not suffice.
 PRECISIONS = (320, 1280)
+# Characters of a sentence about a file that is not accepted.
+MAX_CHARACTERS = 2000
 
 
 def check(data_path: Path, proof_path: Path) -> str:
-    """Prove what the file claims, or raise `Refused`; returns what was proven, as a sentence.
+    """Prove what the file claims, or raise `Refused`; return what was proven, as a sentence.
 
     Without claims of both sides the file claims that no metric satisfies the constraints.
     """
@@ -68,9 +70,9 @@ def main(arguments: list[str]) -> tuple[int, str]:
     try:
         return 0, f"Proven. {check(Path(arguments[0]), Path(arguments[1]))}"
     except (Refused, ZeroDivisionError) as why:
-        return 1, f"Not proven. {printable(why, 2000)}."
+        return 1, f"Not proven. {printable(why, MAX_CHARACTERS)}."
     except BadInput as error:
-        return 2, f"Bad input: {printable(error, 2000)}"
+        return 2, f"Bad input: {printable(error, MAX_CHARACTERS)}"
     except DAMAGED as error:
         return 2, f"Bad input: these files cannot be checked ({type(error).__name__}: {printable(error)})."
 

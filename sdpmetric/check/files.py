@@ -110,7 +110,7 @@ def digits(low: float, high: float) -> tuple[str, str]:
 
 
 def number(name: str, value: object) -> float:
-    """Return a finite number of the text of a proof."""
+    """Return a number in the text of a proof, which must be finite."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise BadInput(f"{name!r} of the proof is not a finite number.")
     return float(value)

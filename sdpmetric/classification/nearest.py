@@ -105,7 +105,7 @@ def check_regions(regions: ArrayLike | None, n: int, n_metrics: int) -> NDArray[
 
 
 def _search(Z: FloatArray, queries: FloatArray, k: int, algorithm: Algorithm) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Return squared distances and row numbers of the k nearest rows of Z."""
+    """Return the squared distances and row numbers of the k nearest rows of Z."""
     validation.check_choice("algorithm", algorithm, get_args(Algorithm))
     if algorithm == "partial":
         axes = np.linalg.eigh(np.cov(Z.T, ddof=0).reshape(Z.shape[1], -1))[1][:, ::-1]

@@ -347,7 +347,7 @@ def check_picture(path: Path) -> None:
 
 
 def pictured_neighbors(stated: Stated, n_neighbors: int) -> int:
-    """How many target neighbors `--plot` draws by; refuses problems without classes or without a single metric."""
+    """Say how many target neighbors `--plot` draws by; refuse problems without classes or a single metric."""
     if stated.problem.zero.ndim > 2 or type_of_target(stated.labels) == "continuous":
         raise ValueError("--plot draws classes under one metric; this problem has no classes, or several metrics.")
     smallest = int(np.unique(stated.labels, return_counts=True)[1].min())

@@ -153,11 +153,12 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 class LineWriter(Console):
     """A console that leaves a broken pipe to `guarded`, and prints no control character but the end of a line."""
 
-    def print(self, *lines: Any, **options: Any) -> None:  # noqa: ANN401 -- as in rich
-        """Print text that may come from a file."""
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 -- as in rich
+        """Print text that may come from a file, or what rich draws itself, such as a line of progress."""
         from sdpmetric.core.files import printable
 
-        super().print(*("\n".join(map(printable, str(text).split("\n"))) for text in lines), **options)
+        lines = ["\n".join(map(printable, line.split("\n"))) if isinstance(line, str) else line for line in objects]
+        super().print(*lines, **options)
 
     def on_broken_pipe(self) -> None:
         """Raise the error that is being handled again."""

@@ -61,7 +61,7 @@ class Output:
 
 
 def _finite(value: object) -> object:
-    """Return the same without infinities and NaN, which JSON does not have: None."""
+    """Return a value with None in place of infinities and NaN, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

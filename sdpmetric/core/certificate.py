@@ -168,7 +168,7 @@ class Certificate(ABC):
         """Return what the certificate says, as the end of a sentence that begins with the program."""
 
     def with_origin(self, before: Certificate) -> Self:
-        """The same certificate, with what a certificate of the same point before rounding knows of its program."""
+        """Add what a certificate of the same point before rounding knows of its program."""
         return replace(
             self,
             program=before.program,
@@ -179,7 +179,7 @@ class Certificate(ABC):
 
     @property
     def reservation(self) -> str:
-        """Return the grade in words, after a semicolon, empty if every rounding is accounted for."""
+        """The grade in words, after a semicolon, empty if every rounding is accounted for."""
         return "" if self.rigor == "float" else f"; rounding is not fully accounted for (rigor: {self.rigor})"
 
     def __str__(self) -> str:
@@ -259,7 +259,7 @@ class DualityCertificate(Certificate):
         return super().gap_in_words(digits) + wide
 
     def proves_optimal(self, tol: float) -> bool:
-        """Whether the relative gap is at most `tol`, or the gap at most the resolution; False of what a file says."""
+        """Return whether the gap is at most `tol`, relatively, or at most the resolution; False as a file says it."""
         return not self.as_saved and (self.relative_gap <= tol or self.resolved)
 
     def status(self, tol: float) -> Status:
@@ -269,7 +269,7 @@ class DualityCertificate(Certificate):
         return Status.OPTIMAL_INACCURATE if self.proves_optimal(10.0 * tol) else Status.STALLED
 
     def finding(self) -> str:
-        """Return objective, lower bound and gap."""
+        """Return the objective, the lower bound and the gap."""
         directions = self.info.get("null_dimension")
         null = f", {directions} null directions of the pull cost" if directions else ""
         polished = ", multipliers polished" if self.info.get("polished") else ""
@@ -315,7 +315,7 @@ class InfeasibilityCertificate(Certificate):
     kind: ClassVar[str] = "infeasibility"
 
     def settles(self, tol: float) -> bool:
-        """Return true: a contradiction is proven; False of what a file says."""
+        """Return True, as a contradiction is proven, but False for a certificate as a file says it."""
         return not self.as_saved
 
     def status(self, tol: float) -> Status:
@@ -381,7 +381,7 @@ class StationarityCertificate(Certificate):
         return Status.STATIONARY if self.stationarity <= tol else Status.STALLED
 
     def finding(self) -> str:
-        """Return objective and norm of the gradient."""
+        """Return the objective and the norm of the gradient."""
         return f"objective {self.objective:.8g}, norm of the gradient {self.stationarity:.2e} ({self.kind})"
 
 

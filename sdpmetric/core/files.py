@@ -158,6 +158,8 @@ def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
     if len({info.filename for info in members}) < len(members):
         raise ValueError("two arrays have one name")
     for info in members:
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{info.filename} is compressed in a way that NPZ files are not")
         # A byte of a deflated stream makes at most 1,040.
         if info.compress_size > size or info.file_size > 1040 * (info.compress_size + 1):
             raise ValueError(f"{info.filename} says that it has {info.file_size:,} bytes, in a file of {size:,}")
@@ -224,10 +226,14 @@ def check_arrays(arrays: Mapping[str, NDArray[np.generic]], schema: Mapping[str,
             ):
                 break
         else:
-            raise ValueError(f"{name} has shape {array.shape}, not {' or '.join(f'({shape})' for shape in shapes)}.")
+            wanted = " or ".join(f"({shape.replace(' ', ', ')})" for shape in shapes)
+            known = ", ".join(f"{key} = {size}" for key, size in sizes.items())
+            raise ValueError(f"{name} has shape {array.shape}, not {wanted}{f' with {known}' if known else ''}.")
 
 
 def read_json(arrays: Mapping[str, NDArray[np.generic]], name: str) -> dict[str, object]:
+    if name not in arrays:
+        raise ValueError(f"it lacks {name}.")
     try:
         values = json.loads(str(arrays[name]))
     except (ValueError, RecursionError) as error:

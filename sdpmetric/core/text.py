@@ -62,7 +62,7 @@ def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]])
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows below a head, in columns as wide as their cells; numbers are to the right."""
+    """Return rows below a head, in columns as wide as their cells, all of them to the right."""
     lines = [list(head), *([cell(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ("  ".join(f"{value:>{width}}" for value, width in zip(line, widths, strict=True)) for line in lines)

@@ -119,7 +119,8 @@ def check_range(
 ) -> None:
     """Refuse a size that is neither 0 nor in a range; `words` say in a format what has this size."""
     if size and not low <= size <= high:
-        raise ValueError(f"{words.format(size)}; it must be 0 or between {low:g} and {high:g}{reason}.")
+        allowed = f"0 or between {low:g} and {high:g}" if low else f"at most {high:g}"
+        raise ValueError(f"{words.format(size)}; it must be {allowed}{reason}.")
 
 
 def check_weight(name: str, value: float) -> float:
@@ -185,7 +186,7 @@ def check_names(name: str, labels: NDArray[np.generic]) -> None:
     if labels.dtype.kind == "O":
         try:
             np.sort(labels)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # a ValueError of labels that are arrays
             raise ValueError(f"{name} mixes labels that have no order ({error}); convert them to one type.") from error
 
 
@@ -606,7 +607,10 @@ def _is_changed(value: object) -> bool:
 
 @contextmanager
 def columns_in_errors(X: ArrayLike) -> Iterator[None]:
-    """Let an error of a check of X name its columns, if X is a frame; dates, numbers to arrays, raise one before."""
+    """Let an error of a check of X name its columns, if X is a frame.
+
+    Dates raise an error before, as arrays would take them as numbers.
+    """
     check_table("X", X)
     if any(_is_date(dtype) for dtype in (X.dtypes if hasattr(X, "columns") and hasattr(X, "dtypes") else ())):
         check_frame(X)

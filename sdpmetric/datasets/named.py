@@ -185,7 +185,8 @@ def load_split(name: str | Path) -> Split:
 
 def _arrays(name: str | Path) -> dict[str, Array]:
     if str(name) in NAMED:
-        return dict(zip("Xy", NAMED[str(name)](), strict=True))
+        X, y = NAMED[str(name)]()
+        return {"X": X, "y": y}
     path, folder = Path(name), os.environ.get(FOLDER)
     if folder and not Path(folder).is_dir():
         raise ValueError(f"{FOLDER} names {folder}, which is not a folder; name one with .npz files, or unset it.")

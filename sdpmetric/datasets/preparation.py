@@ -145,7 +145,7 @@ def deskew(images: ArrayLike, *, center: bool = False) -> NDArray[np.floating]:
 
 
 def _upright(image: FloatArray, center: bool) -> FloatArray:
-    """An image, (h, w), with each row shifted, linearly interpolated; its center of mass in the middle on request."""
+    """Shift each row of an image, (h, w), interpolating linearly; put its center of mass in the middle on request."""
     rows, (down, across) = image.sum(axis=1), map(np.arange, image.shape)
     if not (mass := rows.sum()) > 0.0:
         return image

@@ -63,7 +63,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
     regions_: NDArray[np.int32] | None = field(init=False)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric, and keep the examples; arguments and warnings are those of `LMNN.fit`.
+        """Learn the metric, and keep the examples; arguments and warnings are those of `LMNN.fit` without weights.
 
         Raises
         ------

@@ -79,7 +79,7 @@ def _products(rows: Rows, x: Rows, out: Rows) -> None:
 
 @loop(fastmath=FAST)
 def pack_signs(P: Rows, keys: Keys) -> int:
-    """Write the keys of projections P (n, b) into `keys` (n, words); returns how many bits were different before."""
+    """Write the keys of projections P (n, b) into `keys` (n, words); return how many bits were different before."""
     flips, b = 0, P.shape[1]
     flags = np.zeros(64 * keys.shape[1], dtype=np.uint8)
     packed = flags.view(np.uint64)
@@ -106,9 +106,9 @@ def follow(X: Rows, step_rows: Rows, images: Rows, P: Rows) -> None:
 
 @loop(fastmath=FAST)
 def list_near(P: Rows, cuts: Rows, first: int, entries: Entries, count: int) -> tuple[int, int]:
-    """Return entries of P (n, b) nearer to 0 than their column's cut, row by row; rows are numbered from `first`.
+    """List the entries of P (n, b) nearer to 0 than their column's cut, row by row; rows are numbered from `first`.
 
-    Writes what fits behind the `count` entries so far, and returns how many there are then and how many rows it did.
+    Write what fits behind the `count` entries so far; return how many there are then, and how many rows are done.
     """
     (slots, bits, values), b = entries, P.shape[1]
     words = (b + 63) // 64
@@ -236,9 +236,7 @@ class UpkeepOptions:
     need longer lists, hence `list_length`.
     """
 
-    search_share: float = (
-        0.04  # of examples seen to have changed, on a sample: from here on flipped bits are searched for
-    )
+    search_share: float = 0.04  # of a sample of the examples that has changed: from here on flipped bits are sought
     max_pending: int = 12  # steps that projections are brought up to date by, at most: then all keys are made again
     unlisted_share: float = 0.1  # of examples added after the list was made, all checked: from here on a new list
     fresh_every: int = 1024  # rehashes until all is computed from scratch, so rounding errors do not accumulate

@@ -76,7 +76,7 @@ def largest(v: FloatArray) -> float:
 
 @loop()
 def record(distance: float, target: float, rate: float, size: float, totals: FloatArray) -> tuple[float, float]:
-    """Return `strength` of the step of a pair that violates its target, and its contributions to the totals.
+    """Add a pair that violates its target to the totals; return the `strength` of its step.
 
     The strength is infinite, and the totals stay, if they or a step with entries up to the strength times `size`
     overflow. The strength is 0 if the metric cannot move.

@@ -46,12 +46,12 @@ MARGINS, SLACKS = "margins", "slacks"
 
 
 def metric_names(push: Push) -> list[str]:
-    """Return M; of several metrics M_1, M_2 and so on."""
+    """Return the names of the metrics: M, or M_1, M_2 and so on if there are several."""
     return ["M"] if push.n_regions == 1 else [f"M_{region + 1}" for region in range(push.n_regions)]
 
 
 def lines(push: Push, ridge: float, triplets: Triplets | None = None) -> Lines:
-    """Return the program; of more triplets than are shown, in general terms."""
+    """Return the program, in general terms if it has more triplets than are shown."""
     slack = "xi[{}]^2".format if push.squared else "xi[{}]".format
     size = push.source.size if triplets is None else len(triplets)
     if size > MAX_SHOWN:

@@ -178,7 +178,7 @@ def _soft_row(
 def _regression_row(
     row: FloatArray, i: int, targets: FloatArray, weight: float, columns: FloatArray, residuals: FloatArray
 ) -> float:
-    """Return squared error of the mean target of one example's neighbors; `row`, its distances, becomes the weights."""
+    """Return the squared error of the mean target of an example's neighbors; `row`, its distances, becomes weights."""
     nearest = _smallest(row)
     if nearest == np.inf:
         row[:] = 0.0

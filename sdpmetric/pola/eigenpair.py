@@ -176,7 +176,7 @@ def negative_pair(
 
 @loop()
 def _shifted_solve(alpha: FloatArray, beta: FloatArray, m: int, y: float, deltas: FloatArray, z: FloatArray) -> float:
-    """Return ``z = (I - y T)^-1 T e_1`` for m coefficients; returns ``||z||^2``."""
+    """Write ``(I - y T)^-1 T e_1`` for m coefficients to z; return ``||z||^2``."""
     deltas[m - 1] = 1.0 - y * alpha[m - 1]
     for j in range(m - 2, -1, -1):
         deltas[j] = 1.0 - y * alpha[j] - (y * beta[j]) ** 2 / deltas[j + 1]

@@ -41,7 +41,7 @@ MARGINS, SLACKS, FLOOR = "margins", "slacks", "floor"
 
 
 def lines(problem: POLAProblem) -> Lines:
-    """Return the program; of hard margins without slacks."""
+    """Return the program, without slacks for hard margins."""
     soft, n = problem.slack_weight is not None, len(problem.pairs)
     D, similar = [distance(i, j) for i, j in problem.pairs.tolist()], problem.similar.tolist()
     sides = (f"b - {D[t]}" if similar[t] else f"{D[t]} - b" for t in range(n))

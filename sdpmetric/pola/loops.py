@@ -63,7 +63,7 @@ def new_state(d: int, initial_threshold: float) -> State:
 def update(
     stream: State, d: int, v: FloatArray, similar: bool, gamma: float, beta: float, work: Workspace
 ) -> tuple[float, float, int]:
-    """Take one pair, unless its loss is at most beta; returns the loss, alpha, and what is due."""
+    """Take one pair, unless its loss is at most beta; return the loss, alpha, and what is due."""
     A, totals, sign = stream.metric, stream.totals, 1.0 if similar else -1.0
     times(A, v, d, work.Av)
     square, distance = dot(v, v, d), max(0.0, dot(v, work.Av, d))
@@ -159,7 +159,7 @@ def settle(stream: State, d: int, due: int) -> None:
 def _run(
     data: Pairs, first: int, last: int, gamma: float, beta: float, stream: State, losses: FloatArray, alphas: FloatArray
 ) -> tuple[int, int]:
-    """`run` up to `last` updates in all, or the first after which something is due; returns that, too."""
+    """Do as `run` up to `last` updates in all, or the first after which something is due; return that, too."""
     (X, pairs, similar), totals = data, stream.totals
     d = X.shape[1]
     v, work = np.empty(d), workspace(d)
@@ -200,7 +200,7 @@ def _run_kernel(
     losses: FloatArray,
     support: LongArray,
 ) -> tuple[int, int, int]:
-    """`run_kernel` from pair `start` on, up to an update with something due."""
+    """Do as `run_kernel` from pair `start` on, up to an update with something due."""
     (G, K, pairs, similar), B, shift = data, stream.inverse, stream.totals[SHIFT]
     size, first = len(B), K.shape[1]
     v, work = np.empty(size), workspace(size)

@@ -28,9 +28,7 @@ from sdpmetric.sums.dual import DualPoint, SumDual
 @dataclass(frozen=True)
 class POLAOptions:
     probe: int = 10  # evaluations of L-BFGS-B that tell whether the exact program is faster, with slacks
-    soft_evaluations: int = (
-        25  # of L-BFGS-B before Newton's method, with slacks: half the entries of the metric or more
-    )
+    soft_evaluations: int = 25  # half the entries of the metric, at least these: of L-BFGS-B, then Newton, with slacks
     max_soft_evaluations: int = 50  # the same, at most
     first_evaluations: int = 150  # of L-BFGS-B before Newton's method, with hard margins
     growth: int = 3  # of the evaluations from round to round

@@ -72,7 +72,7 @@ def compare_with_program(canonical: Canonical, interval: Interval) -> None:
     if contradiction is not None:
         if lagrangian < -ROUNDING * size:
             raise fault(loosest, "satisfied, and violated in the compiled program")
-        if rows and lagrangian <= search.ROUNDING * size:
+        if rows and lagrangian <= search.SMALLEST_CONTRADICTION * size:
             interval.contradiction, interval.lower, interval.multipliers = None, -math.inf, None
             interval.remark = "the constraints contradict each other by no more than compilation rounds"
         return

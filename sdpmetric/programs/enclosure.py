@@ -86,7 +86,7 @@ def _semidefinite(side: int, v: FloatArray, ball: float) -> float:
 
 
 def _exponential(x: FloatArray, y: FloatArray, z: FloatArray, ball: FloatArray, *, dual: bool) -> FloatArray:
-    """Return ``y exp(x / y) <= z``; in the dual cone, with x and y as given, ``y exp(x / y) <= e z``."""
+    """Return by how much ``y exp(x / y) <= z`` fails; in the dual cone, x and y as given, ``y exp(x / y) <= e z``."""
     zero = (x == 0.0) & (y == 0.0) & (z >= ball) & (ball == 0.0)
     low, high, top = (np.nextafter(y - ball, -np.inf), np.nextafter(y + ball, np.inf), np.nextafter(x + ball, np.inf))
     inside = low > 0.0
@@ -102,7 +102,7 @@ def _exponential(x: FloatArray, y: FloatArray, z: FloatArray, ball: FloatArray, 
 
 
 def _power(v: FloatArray, a: FloatArray, ball: float, *, dual: bool) -> float:
-    """Return ``prod x_i^a_i >= |z|``; in the dual cone ``prod (x_i / a_i)^a_i >= |z|``."""
+    """Return by how much ``prod x_i^a_i >= |z|`` fails; in the dual cone ``prod (x_i / a_i)^a_i >= |z|``."""
     low, top = np.nextafter(v[:-1] - ball, -np.inf), math.nextafter(abs(float(v[-1])) + ball, math.inf)
     if low.min() <= 0.0:
         return ball - float(v[:-1].min()) + UNDERFLOW

@@ -35,7 +35,7 @@ FIRST_SHIFT = 1e-9
 EXPONENTS = (-12.0, -10.5, -9.0, -7.5, -6.0, -4.5, -3.0, -1.5, 0.0)
 PRECISION = 0.2
 # Contradictions up to this prove nothing, as the numbers of a program are rounded when it is compiled.
-ROUNDING = 1e-12
+SMALLEST_CONTRADICTION = 1e-12
 
 
 class Contradiction(NamedTuple):
@@ -261,7 +261,7 @@ def _contradict(interval: Interval) -> None:
         return
     x, z = relaxed.point[:-1], relaxed.multipliers
     interval.above(Answer(x, np.zeros(0), ""))
-    if relaxed.lower > ROUNDING and z is not None:
+    if relaxed.lower > SMALLEST_CONTRADICTION and z is not None:
         inner = np.concatenate([np.ones(zero), inside[zero:]]) > 0.0
         margin = float((relaxed.lower * units.size_b / units.rows[inner]).min(initial=np.inf))
         weights = units.dual(np.append(z[:zero] - z[zero : 2 * zero], z[2 * zero + 1 :]))
@@ -281,7 +281,7 @@ def _descend(interval: Interval) -> None:
             interval.above(Answer(feasible, np.zeros(0), ""))
     if interval.point is not None:
         rays = search(_rays(program), solver, decides=False)
-        if rays.point is not None and rays.upper < -math.sqrt(ROUNDING):
+        if rays.point is not None and rays.upper < -math.sqrt(SMALLEST_CONTRADICTION):
             interval.direction = interval.units.point(rays.point)
 
 

@@ -285,7 +285,7 @@ class FRMLProblem(Problem):
         return error * (2.0 * longest + error) + gamma(len(L) + 6) * longest * longest
 
     def _evaluate(self, L: FloatArray, *, with_gradient: bool) -> tuple[float, FloatArray, int]:
-        """Return objective, gradient in the metric (zero if it is not asked for), and the number of positive hinges."""
+        """Return the objective, its gradient by the metric (0 unless asked for), and the number of positive hinges."""
         X = np.asarray(self.X, dtype=np.float64)
         Q = X if self.queries is None else np.asarray(self.queries, dtype=np.float64)
         Z = np.ascontiguousarray(X @ L.T)

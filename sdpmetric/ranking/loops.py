@@ -114,7 +114,7 @@ def expected_slopes(
     regularization: float,
     out: FloatArray,
 ) -> int:
-    """Return derivatives of `expected_losses` in every distance, (m, n); the number of positive hinges."""
+    """Write the derivatives of `expected_losses` in every distance, (m, n); return the number of positive hinges."""
     active = 0
     for q in range(len(scores)):
         relevant, irrelevant = _of_query(distances, q)
@@ -194,7 +194,7 @@ def draw_irrelevant(state: NDArray[np.uint64], members: IndexArray, n_items: int
 
 @loop(fastmath=FAST)
 def embed_difference(components: FloatArray, a: FloatArray, b: FloatArray, v: FloatArray, e: FloatArray) -> float:
-    """Return ``v = a - b``, its embedding e, and the squared distance."""
+    """Write ``a - b`` to v and its embedding to e; return the squared distance."""
     for k in range(len(v)):
         v[k] = a[k] - b[k]
     total = 0.0
@@ -230,7 +230,7 @@ def _add_product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
 
 @loop()
 def solve_gram(gram: FloatArray, rows: FloatArray, work: FloatArray) -> bool:
-    """Return ``rows = rows @ inverse(gram)`` in place by Cholesky; return False for an indefinite Gram matrix."""
+    """Replace rows by ``rows @ inverse(gram)`` by Cholesky; return whether the Gram matrix is positive definite."""
     r = len(gram)
     for i in range(r):
         for j in range(i + 1):
@@ -369,7 +369,7 @@ def frml(
     state: NDArray[np.uint64],
     totals: LongArray,
 ) -> float:
-    """Return one step of FRML for every entry of `steps`, each on a batch of queries; the sum of the sampled losses."""
+    """Take a step of FRML for every entry of `steps`, each on a batch of queries; return the sum of sampled losses."""
     queries, items, answerable, list_of_query, indptr, indices, self_position = draws
     (r, d), size = components.shape, 2 * batch_size
     batch, total = (np.empty((size, d)), np.empty((size, r)), np.empty(size)), 0.0

@@ -269,6 +269,11 @@ class Relevance:
         queries, items : integer arrays
             Rows; items each once and increasing. If queries are items, each is left out of its own ranking if
             `queries` and `items` are the same rows; else no query may be among the items.
+
+        Raises
+        ------
+        ValueError
+            If some queries are among the items and others are not.
         """
         leave = self.leave_one_out and np.array_equal(queries, items)
         if self.leave_one_out and not leave and np.isin(queries, items).any():

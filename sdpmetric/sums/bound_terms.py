@@ -197,7 +197,7 @@ class BoundTerms:
         return pair_forms(Y, N[None], Blocks.one(len(Y)), first, second)
 
     def in_single_precision(self, tol: float) -> BoundTerms:
-        """The same over data in float32, if that saves time and is accurate enough for a tolerance, else itself."""
+        """Return the sum over data in float32 if that saves time and a tolerance allows it, else itself."""
         X, size = self.centered, float(np.abs(self.centered).max(initial=0.0))
         is_large = X.shape[1] * X.size >= SINGLE_PRODUCTS and tol >= SINGLE_TOL
         if not (is_large and 1.0 / SINGLE_RANGE < size < SINGLE_RANGE):

@@ -120,7 +120,7 @@ class Factor(DescentPoint):
         self.F = np.concatenate([sigma[long, None] * Vt[long], NEW_ROW * size * falling])
 
     def _whiten(self) -> None:
-        """Return coordinates that make the metric I: there the curvature of LogDet is I, however long the metric is."""
+        """Choose coordinates that make the metric I: there the curvature of LogDet is I, however long the metric is."""
         R = np.asarray(np.linalg.qr(self.F, mode="r"))
         if R.shape[0] != R.shape[1] or not np.diag(R).all():
             return

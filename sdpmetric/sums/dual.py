@@ -14,9 +14,9 @@ projection onto the cone. rho falls from center to center. See ``docs/terms.md``
 *Losses without kinks.* With C the costs, the metric of multipliers c is the positive part of ``Q(c) = T - sum_i c_i A_i
 / w``, ``T = M0 - C / w``. Over combinations of a few multipliers, and over the face of metrics with ``E^T M E = 0`` for
 some directions E, the metric ``Q - E E^T Q E E^T`` is affine in the coefficients, as are the numbers of the losses, so
-Newton's method costs next to nothing (`Span`). The slopes of the losses at the metric found join the multipliers, and E
-are the eigenvectors of Q with negative eigenvalues there. Points are few, as in a Krylov subspace, and each takes one
-product with the differences and one with their transpose.
+Newton's method costs next to nothing (`MultiplierSpan`). The slopes of the losses at the metric found join the
+multipliers, and E are the eigenvectors of Q with negative eigenvalues there. Points are few, as in a Krylov subspace,
+and each takes one product with the differences and one with their transpose.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class DualPoint:
 
     @property
     def gap(self) -> float:
-        """Return the relative gap in floats, 0 if rounding puts the dual above the objective."""
+        """The relative gap in floats, 0 if rounding puts the dual above the objective."""
         return relative_gap(self.objective, min(self.value, self.objective))
 
 
@@ -432,7 +432,7 @@ class SpanOptions:
 SPAN = SpanOptions()
 
 
-class Span(MarginSum):
+class MultiplierSpan(MarginSum):
     """The sum over metrics of combinations of a few multipliers; see the head of this file."""
 
     def __init__(self, total: BoundTerms, tol: float) -> None:
@@ -564,7 +564,7 @@ def span_steps(
     """
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     total, point, progress = problem.total, None, Progress()
-    span = Span(total.in_single_precision(tol), tol)
+    span = MultiplierSpan(total.in_single_precision(tol), tol)
     if multipliers is not None:
         a = concatenated(problem.read_dual(multipliers))
     else:

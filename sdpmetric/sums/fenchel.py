@@ -38,7 +38,7 @@ from sdpmetric.sums.terms.base import InnerMinimum, Regularizer
 
 # Why a bound is weaker than it might be.
 WEAK_COORDINATES = (
-    "directions of no cost up to rounding could not be proven to have none, and count as ones of very little"
+    "directions of no cost up to rounding could not be proven to have none, and count as directions of very little"
 )
 NO_COST = "no multipliers are known at which every direction costs something, and from which these can be mended"
 # Differences below this in directions of no cost count as 0, for data of unit variance.

@@ -374,7 +374,7 @@ class MetricProblem(PrintedProblem):
 
     @property
     def _target_root(self) -> FloatArray | None:
-        """Return a root R of the first regularizer's target ``M0 = R R^T``, (k, k), or None unless M0 is definite."""
+        """A root R of the first regularizer's target ``M0 = R R^T``, (k, k), or None unless M0 is definite."""
         zeros = [term.zero for term in self.total.regularizers if term.zero.any()]
         try:
             return np.asarray(np.linalg.cholesky(zeros[0])) if zeros else None

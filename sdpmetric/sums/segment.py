@@ -63,7 +63,7 @@ class Segment:
 
     @property
     def furthest(self) -> float:
-        """Return the largest t that keeps all multipliers in their domains."""
+        """The largest t that keeps all multipliers in their domains."""
         rays = zip(self.slack.total.losses, self.start, self.direction, strict=True)
         limits = [loss.max_step(a, step) for loss, a, step in rays if step.any()]
         return min(limits, default=SEARCH.largest if self.matrices else 0.0)

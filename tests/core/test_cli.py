@@ -95,6 +95,7 @@ def test_a_terminal_shows_a_mark_beside_the_verdict(monkeypatch):
         streams.setattr(sys, "stderr", terminal)
         app(["solve", "iris", "--no-score"], standalone_mode=False)
     assert "\x1b[1;32m✓" in terminal.getvalue()
+    assert "object at" not in terminal.getvalue()  # what rich draws itself, the line of progress, is not text
 
 
 @pytest.mark.parametrize("name", ["components", "metric"])

@@ -179,6 +179,10 @@ def test_a_header_that_lies_is_refused_before_anything_is_allocated(tmp_path, sh
     np.savez(tmp_path / "x.npz", x=np.full(2, 0x110000, np.uint32).view("U2"))
     with pytest.raises(ValueError, match="x has invalid characters"):
         read_npz(tmp_path / "x.npz")
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.write(tmp_path / "x.npy", "x.npy")
+    with pytest.raises(ValueError, match=r"x\.npy is compressed in a way that NPZ files are not"):
+        read_npz(tmp_path / "x.npz")
 
 
 def test_arrays_of_every_kind_come_back(tmp_path):
@@ -261,6 +265,7 @@ FOREIGN = [
     ({"about": lambda about: about | {"status": "fine"}}, "KeyError: 'fine'"),
     ({"about": lambda about: {**about, "certificate": {"kind": "duality"}}}, "the certificate lacks lower_bound"),
     ({"about": lambda about: [about]}, "about is not a JSON object"),
+    ({"about": None}, "it lacks about"),
     ({"about": np.array("[" * 100_000)}, "about is not JSON text"),
 ]
 

@@ -252,7 +252,7 @@ class ErgodicDual:
         return self.best.bound
 
     def multipliers(self) -> Callable[[], Dual]:
-        """Return what lists the multipliers that prove the bound, as they are now."""
+        """Return a function that lists the multipliers that prove the bound now."""
         return partial(self._active.dual, self._active.candidates, self.best.values)
 
     def add(self, step: float) -> None:

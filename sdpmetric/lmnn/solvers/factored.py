@@ -135,7 +135,7 @@ def steps(
 
 
 def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
-    """Yield the answer if nothing pushes, or if null directions of the costs separate anchors from all impostors."""
+    """Return the answer if nothing pushes or null directions of the costs separate anchors from all impostors."""
     push, rank = problem.push, problem.points.shape[1]
     idle = push.weight == 0.0 or push.source.size == 0
     if not idle and rank and not problem.null_dimension:

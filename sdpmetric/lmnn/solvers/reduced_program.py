@@ -126,7 +126,7 @@ def _distances(
     first: IndexArray,
     second: IndexArray,
 ) -> cp.Expression:
-    """Return squared distance of every pair under the metric of its second member's region."""
+    """Return the squared distance of every pair under the metric of its second member's region."""
     by_region = []
     for region, (M, X) in enumerate(zip(metrics, points, strict=True)):
         rows = np.flatnonzero(regions[second] == region)

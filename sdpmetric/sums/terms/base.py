@@ -244,7 +244,7 @@ class Regularizer(Term):
     @property
     @abstractmethod
     def zero(self) -> FloatArray:
-        """Return the matrix that makes a bound term exactly 0, (d, d)."""
+        """The matrix that makes a bound term exactly 0, (d, d)."""
 
     # -- the function -------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class Regularizer(Term):
 
     @property
     def outside(self) -> tuple[float, NDArray[np.intp]] | None:
-        """Return c and the features with another row than c I in the matrix that r is near, or None if not known."""
+        """A number c, and the features with another row than c I in the matrix that r is near; None if not known."""
         return None
 
     def toward(self, target: FloatArray) -> Self:
@@ -319,12 +319,12 @@ class Regularizer(Term):
 
     @property
     def start(self) -> FloatArray | None:
-        """Return a factor with a finite value, for solvers, if the zero metric has none; else None."""
+        """A factor with a finite value, for solvers, if the zero metric has none; else None."""
         return None
 
     @property
     def linear_cost_root(self) -> FloatArray | None:
-        """Return R if r grows as ``<R^T R, M>`` for large metrics, weight included, else None."""
+        """A matrix R if r grows as ``<R^T R, M>`` for large metrics, weight included, else None."""
         return None
 
     # -- diagonal metrics ---------------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ class LogDet(Regularizer):
         return self._value(sigma), np.asarray(self.weight * (W @ (np.eye(d) - inverse) @ W))
 
     def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
-        """Return ``w sum(e - log(1 + e)) <= w |e|^2`` over the eigenvalues e of ``L G L^T / w``, if ``|e| <= 1/2``."""
+        """Return ``w |e|^2 >= w sum(e - log(1 + e))`` for the eigenvalues e of ``L G L^T / w``, if ``|e| <= 1/2``."""
         residual = float(np.linalg.norm(components @ gradient @ components.T))
         return residual / self.weight * residual if residual <= 0.5 * self.weight else math.inf
 

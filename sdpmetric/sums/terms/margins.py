@@ -362,7 +362,7 @@ class MarginLoss(Term):
         return self.scalar.form.format(u=self.excess_text(t), v=self.excess_text(t, -1))
 
     def excess_text(self, t: int, sign: int = 1, symbol: str = "D") -> str:
-        """Return u_t, or -u_t; of its part without the offset with another symbol than D."""
+        """Return u_t, or -u_t for a sign of -1; with another symbol than D the part without the offset."""
         c, terms = sign * float(self.offset[t]) if symbol == "D" else 0.0, self._row(t, sign, symbol)
         constant = [(math.copysign(1.0, c), number(abs(c)))] if c else []
         return total([*constant, *terms] if c > 0.0 else [*terms, *constant])
@@ -396,7 +396,7 @@ class MarginLoss(Term):
 
     @property
     def distance_scale(self) -> float:
-        """Return the smallest squared distance that the margins set as a scale, or infinity."""
+        """The smallest squared distance that the margins set as a scale, or infinity."""
         if not self.offset.any():
             return np.inf
         sizes = abs(self.combination).max(axis=1).toarray().ravel()
