@@ -92,7 +92,7 @@ class Loop:
                 except RuntimeError:  # neither the package's folder nor the user's can be written to
                     self.ready = njit(self.function, **self.options)
                 else:
-                    _mend(cast(Any, self.ready)._cache)
+                    _mend(self.ready)
                 names = self.function.__globals__
                 names.update({name: value.compiled() for name, value in names.items() if isinstance(value, Loop)})
             return self.ready
@@ -104,8 +104,9 @@ class Loop:
         return _named, (self.function.__module__, self.function.__qualname__)
 
 
-def _mend(cache: Any) -> None:  # noqa: ANN401 -- numba has no types
+def _mend(loop: Callable[..., object]) -> None:
     """Compile a loop again if its files in numba's cache are damaged, with a warning in place of an error of pickle."""
+    cache = cast(Any, loop)._cache
     load = cache.load_overload
 
     def load_or_compile(signature: object, context: object) -> object:
