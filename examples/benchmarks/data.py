@@ -108,6 +108,12 @@ RECIPES = {
         "uint8",
         ("b5ddb49b8f0dfd4c47090168a4c1588654abf35a13c1a007fc11ab0c8b4c6c06",),
     ),
+    "segment": Recipe(
+        (f"{ARFF}/classification/segment.arff",),
+        read_arff,
+        "float64",
+        ("07889601a3f8bc49b2898f91cd226d20e19a129fb96fcf00aa311e2059ca4d71",),
+    ),
     "ionosphere": Recipe(
         (f"{ARFF}/classification/ionosphere.arff",),
         read_arff,

@@ -1,7 +1,7 @@
 """The labeled data of the benchmarks, by PCA and at mean norm 4: ``load("digits:30", None)``.
 
-`name:d` asks for d principal components, `name:d:n` for a sample of n rows, always the same. Iris and wine are
-standardized; letters, USPS and MNIST are the training rows of the files that `data.py` builds. "embeddings" stand in
+`name:d` asks for d principal components, `name:d:n` for a sample of n rows, always the same. Iris, wine and
+segment are standardized; letters, USPS and MNIST are the training rows of the files that `data.py` builds. "embeddings" stand in
 for those of a frozen network: 512 random ReLU features of MNIST in single precision, each row of norm 1, as they are.
 ``wide:d:n`` makes n rows of 10 Gaussian classes in d features: wide data whose optimal metric has rank 9.
 """
@@ -20,12 +20,14 @@ COMPONENTS = {
     "iris": 4,
     "wine": 13,
     "digits": 61,
+    "segment": 18,
     "letters": 16,
     "usps": 256,
     "mnist": 164,
     "embeddings": 512,
     "wide": 0,
 }
+STANDARDIZED = ("iris", "wine", "segment")
 OF_SCIKIT_LEARN = {"iris": load_iris, "wine": load_wine, "digits": load_digits}
 
 
@@ -34,7 +36,7 @@ def training_rows(name: str, folder: Path | None) -> Arrays:
     if folder is None:
         raise SystemExit(f"{name} is read from a file: pass --folder, or set SDPMETRIC_DATA.")
     with np.load(folder / f"{name}.npz") as file:
-        n = int(file["n_train"])
+        n = int(file["n_train"]) if "n_train" in file else len(file["X"])
         return file["X"][:n], file["y"][:n]
 
 
@@ -64,9 +66,10 @@ def load(spec: str, folder: Path | None) -> Arrays:
         return wide(int(components), int(rows))
     if name in OF_SCIKIT_LEARN:
         X, y = OF_SCIKIT_LEARN[name](return_X_y=True)
-        X = X if name == "digits" else standardize(X)
     else:
         X, y = embeddings(folder) if name == "embeddings" else training_rows(name, folder)
+    if name in STANDARDIZED:
+        X = standardize(X)
     if rows:
         some = np.sort(np.random.default_rng(0).permutation(len(X))[: int(rows)])
         X, y = X[some], y[some]
