@@ -1,9 +1,10 @@
 """The labeled data of the benchmarks, by PCA and at mean norm 4: ``load("digits:30", None)``.
 
 `name:d` asks for d principal components, `name:d:n` for a sample of n rows, always the same. Iris, wine and
-segment are standardized; letters, USPS and MNIST are the training rows of the files that `data.py` builds. "embeddings" stand in
-for those of a frozen network: 512 random ReLU features of MNIST in single precision, each row of norm 1, as they are.
-``wide:d:n`` makes n rows of 10 Gaussian classes in d features: wide data whose optimal metric has rank 9.
+segment are standardized; letters, USPS and MNIST are the training rows of the files that `data.py` builds.
+"embeddings" stand in for those of a frozen network: 512 random ReLU features of MNIST in single precision, each row of
+norm 1, as they are. ``wide:d:n`` makes n rows of 10 Gaussian classes in d features: wide data whose optimal metric has
+rank 9.
 """
 
 from __future__ import annotations
