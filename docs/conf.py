@@ -149,7 +149,7 @@ FOLDERS = {
     "../examples": "generated/gallery/index.rst",
     "../examples/reproductions": "generated/gallery/reproductions/index.rst",
     "course": "generated/course/index.rst",
-    "../sdpmetric/api.py": "generated/api.rst",
+    "../sdpmetric/__init__.pyi": "generated/api.rst",
     "../CHANGELOG.md": "generated/changelog.md",
     "../CITATION.cff": "generated/citation.md",
     "../LICENSE": "generated/license.md",

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -35,12 +34,12 @@ def _statements(incomplete: str) -> list[str]:
 
 def labeled_statements() -> dict[str, type[Labeled]]:
     """Import every public statement, and return those that `from_labels` states, by name."""
-    from sdpmetric.api import HOME_OF
+    import sdpmetric
     from sdpmetric.core.problem import Labeled, statements
 
-    for name, module in HOME_OF.items():
+    for name in sdpmetric.__all__:
         if name.endswith("Problem"):
-            import_module(module)
+            getattr(sdpmetric, name)
     return {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
 
 
