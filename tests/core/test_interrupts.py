@@ -52,7 +52,15 @@ class Interrupt:
         sys.setprofile(self.before)
 
 
-def check(name, solver, share):
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [
+        pytest.param(*row, marks=() if row in (("lmnn", "factored"), ("frml", "riemannian")) else pytest.mark.slow)
+        for row in EXAMPLES
+    ],
+)
+@pytest.mark.parametrize("share", SHARES)
+def test_an_interruption_at_any_call_leaves_a_certified_point(name, solver, share):
     tol = TOLERANCES.get(solver, entry_of(name, solver).tol)
     options = {"tol": tol, "max_iter": 200}
     with Interrupt(np.inf) as counted:
@@ -71,18 +79,6 @@ def check(name, solver, share):
         assert certificate.objective == pytest.approx(solution.objective, rel=1e-9, abs=1e-9)
     ended = solution.status is Status.INTERRUPTED or solution.certificate.settles(tol)
     assert ended or not interrupt.inside
-
-
-@pytest.mark.parametrize(
-    ("name", "solver"),
-    [
-        pytest.param(*row, marks=() if row in (("lmnn", "factored"), ("frml", "riemannian")) else pytest.mark.slow)
-        for row in EXAMPLES
-    ],
-)
-@pytest.mark.parametrize("share", SHARES)
-def test_an_interruption_at_any_call_leaves_a_certified_point(name, solver, share):
-    check(name, solver, share)
 
 
 @pytest.mark.parametrize("times", [1, 2])

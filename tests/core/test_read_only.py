@@ -33,7 +33,7 @@ def claim(problem):
     return problem.fingerprint(), problem.objective(point(problem)), certificate.objective, certificate.lower_bound
 
 
-def unchanged(state, *arrays):
+def assert_unchanged(state, *arrays):
     """What a problem says before its arguments are overwritten, as what it says after that; caches are filled late."""
     problem, fresh = state(*arrays), state(*(np.array(array) for array in arrays))
     for rows in arrays:
@@ -50,7 +50,7 @@ def unchanged(state, *arrays):
 @pytest.mark.parametrize(("name", "dtype"), [*((name, "float64") for name in FACTORIES), ("lmnn", "float32")])
 def test_statements_do_not_change_with_the_callers_data(name, dtype):
     X, y = data()
-    unchanged(FACTORIES[name], X.astype(dtype), y)
+    assert_unchanged(FACTORIES[name], X.astype(dtype), y)
 
 
 def test_pairs_triplets_targets_weights_kernels_and_terms_are_copied():
@@ -60,15 +60,17 @@ def test_pairs_triplets_targets_weights_kernels_and_terms_are_copied():
     similar, sides = y[pairs[:, 0]] == y[pairs[:, 1]], np.ones(26)
     w, goals = rng.uniform(0.5, 2.0, 26), rng.uniform(1.0, 4.0, 26)
     rows = np.array([[0, 1, 12], [1, 0, 13], [2, 3, 22], [12, 13, 0]], dtype=np.int32)
-    unchanged(sm.LEGOProblem, X.copy(), pairs.copy(), goals.copy(), sides.copy())
-    unchanged(lambda *a: sm.POLAProblem(*a[:3], 0.5, 1.0, a[3]), X.copy(), pairs.copy(), similar.copy(), w.copy())
+    assert_unchanged(sm.LEGOProblem, X.copy(), pairs.copy(), goals.copy(), sides.copy())
+    assert_unchanged(
+        lambda *a: sm.POLAProblem(*a[:3], 0.5, 1.0, a[3]), X.copy(), pairs.copy(), similar.copy(), w.copy()
+    )
     source = sm.LMNNProblem.from_labels(X, y, 2).source
-    unchanged(lambda X: sm.LMNNProblem(X, source), X.copy())
-    unchanged(sm.LMNNProblem.from_triplets, X.copy(), rows.copy(), np.arange(1.0, 5.0))
-    unchanged(lambda X, y, w: sm.LMNNProblem.from_labels(X, y, 2, sample_weight=w), X.copy(), y.copy(), w.copy())
+    assert_unchanged(lambda X: sm.LMNNProblem(X, source), X.copy())
+    assert_unchanged(sm.LMNNProblem.from_triplets, X.copy(), rows.copy(), np.arange(1.0, 5.0))
+    assert_unchanged(lambda X, y, w: sm.LMNNProblem.from_labels(X, y, 2, sample_weight=w), X.copy(), y.copy(), w.copy())
     kernel = partial(sm.KernelLMNNProblem.from_labels, n_neighbors=2, kernel="precomputed", ridge=0.1)
-    unchanged(kernel, np.ascontiguousarray(X @ X.T), y.copy())
-    unchanged(
+    assert_unchanged(kernel, np.ascontiguousarray(X @ X.T), y.copy())
+    assert_unchanged(
         lambda X, p, s, w, M: sm.MetricProblem(
             X, terms.PairHinge(p, s, weights=w) + terms.LogDet(to=M) + terms.Frobenius(to=M)
         ),
