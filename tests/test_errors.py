@@ -62,11 +62,6 @@ def index(**arguments):
     return filled.query(**arguments) if arguments else filled
 
 
-def compare(stream, rows):
-    for quadruplet in rows:
-        stream.update_comparison(*X[quadruplet])
-
-
 def frml(**options):
     return sm.FRMLStream(3, **{"n_components": 2, **options})
 
@@ -214,7 +209,6 @@ REASONS = {
     "two equal examples": [lambda: sm.ITMLProblem(X[[0, 1, 2, 3, 4, 5, 0, 7, 8]], PAIRS, SIMILAR)],
     "are equal": [
         lambda: lego(u=[1.0, 1.0], v=[1.0, 1.0], target=1.0),
-        lambda: lego().update_comparison(FOUR_POINTS[0], FOUR_POINTS[1], FOUR_POINTS[1], FOUR_POINTS[2]),
         lambda: estimators.LFDA().fit(np.full((4, 2), 0.1), [0, 0, 1, 1]),
     ],
     "one row": [lambda: sm.NCAProblem(X[:1], Y[:1]), lambda: sm.MLKRProblem(X[:1], [1.0])],
@@ -324,11 +318,7 @@ REASONS = {
     "pixel|2D": [partial(datasets.deskew, images) for images in (np.ones((2, 24)), -np.ones((2, 25)), np.ones(25))],
     "takes a problem": [partial(verb, EYE_3) for verb in (sm.certify, sm.verify, sm.path, sm.to_cvxpy)],
     "takes a solution": [partial(verb, what) for verb in (sm.compare, sm.explain) for what in (None, X)],
-    r"learning_rate=1e\+120": [
-        lambda: compare(
-            sm.LEGOStream(3, 1e120), np.random.default_rng(0).permuted(np.tile(np.arange(N), (200, 1)), axis=1)[:, :4]
-        )
-    ],
+    r"learning_rate=0\.3": [lambda: lego(u=[1e80, 0.0], v=[0.0, 0.0], target=2.0)],
     "X is too large": [lambda: datasets.standardize(np.full((12, 3), 1e200))],
     "is not an affine map": [
         partial(linear_map, fitted, X)

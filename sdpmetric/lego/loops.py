@@ -1,4 +1,4 @@
-"""Compiled loops of the LogDet learners: rank-one steps of a factor, one pair or comparison after another."""
+"""Compiled loops of the LogDet learners: rank-one steps of a factor, one pair after another."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sdpmetric.arrays import LARGEST_VALUE, SMALLEST_DIVISOR, FloatArray, IndexArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.engine.lazy import FAST, loop
 
 # Pairs of rows, target distances, and which side of each holds.
@@ -14,8 +14,6 @@ Goals = tuple[IndexArray, FloatArray, FloatArray]
 # Totals of a stream: losses; steps that moved the metric; the largest prediction times the larger of prediction and
 # target among them; and the logarithm of the metric's determinant, and that of the first metric.
 LOSS, MOVES, REACH, VOLUME, N_TOTALS = range(5)
-# Bisections of a comparison's step between logarithms of the smallest and the largest one: more than a float's digits.
-BISECTIONS = 80
 # Entries of a step up to here are added; beyond, distances overflow soon.
 LARGEST_ENTRY = 1e200
 
@@ -133,75 +131,6 @@ def take_pairs(G: FloatArray, X: FloatArray, goals: Goals, rate: float, totals: 
         if not np.isfinite(distance):
             return t
     return len(pairs)
-
-
-@loop()
-def comparison_strength(p: float, q: float, inner: float, margin: float, rate: float) -> float:
-    """What a comparison's step adds to the inverse metric along the near pair, and takes from it along the far one.
-
-    With s that number, p and q the distances, D their Gram determinant and ``N(s) = 1 + (p - q) s - D s^2``, the
-    distances' difference after the step is ``N'(s) / N(s)``; s solves ``s = rate (N'(s) / N(s) + margin)``, N > 0.
-    Return infinity if s is too large.
-    """
-    if max(p, q) == 0.0:
-        return rate * margin
-    # In units of the larger distance, rounded to a power of two, no product overflows.
-    unit = math.ldexp(1.0, math.frexp(max(p, q))[1] - 1)
-    p, q, inner, margin = p / unit, q / unit, inner / unit, margin / unit
-    gap, gram = p - q, max(p * q - inner * inner, 0.0)
-    low, high = SMALLEST_DIVISOR, min(LARGEST_VALUE, rate * unit * (gap + margin) * unit)
-    if high <= low:
-        return rate * (gap + margin) * unit
-    for _ in range(BISECTIONS):
-        s = math.sqrt(low) * math.sqrt(high)
-        volume = 1.0 + s * (gap - s * gram)
-        if volume > 0.0 and s / unit / rate / unit < (gap - 2.0 * s * gram) / volume + margin:
-            low = s
-        else:
-            high = s
-    return low / unit if high < LARGEST_VALUE else np.inf
-
-
-@loop(error_model="numpy")
-def step_inverse(G: FloatArray, z: FloatArray, sigma: float, step: FloatArray) -> float:
-    """Add ``sigma z z^T`` to the inverse metric; the factor moves by the outer product of the step's rows."""
-    distance: float = image(G, z, step[0], step[1])
-    ratio = 1.0 / (1.0 + sigma * distance)
-    move(G, -sigma * ratio / (1.0 + math.sqrt(ratio)), step[0], step[1])
-    return distance
-
-
-@loop()
-def comparison_step(
-    G: FloatArray, z: FloatArray, margin: float, rate: float, steps: FloatArray, totals: FloatArray
-) -> tuple[float, bool]:
-    """Take one comparison, ``d(near) + margin <= d(far)``; return the excess before, and whether the metric moved.
-
-    Rows of z are the differences of the near and of the far pair. The factor moves by ``steps[0]`` and then by
-    ``steps[1]``, as in `pair_step`.
-    """
-    q = image(G, z[1], steps[1, 0], steps[1, 1])
-    p = image(G, z[0], steps[0, 0], steps[0, 1])
-    excess = p - q + margin
-    if excess <= 0.0 or not np.isfinite(excess):
-        return excess, False
-    loss = totals[LOSS] + 0.5 * excess * excess
-    sigma = comparison_strength(p, q, float(np.dot(steps[0, 1], z[1])), margin, rate)
-    if not np.isfinite(loss + sigma):
-        return np.inf, False
-    if sigma == 0.0:
-        totals[LOSS] = loss
-        return excess, False
-    before = G.copy()
-    p = step_inverse(G, z[0], sigma, steps[0])
-    q = step_inverse(G, z[1], -sigma, steps[1])
-    if not (sigma * p < np.inf and sigma * q < 1.0 and np.isfinite(G).all()):
-        G[:] = before
-        return np.inf, False
-    totals[LOSS] = loss
-    totals[MOVES] += 1
-    totals[VOLUME] -= math.log1p(sigma * p) + math.log1p(-sigma * q)
-    return excess, True
 
 
 @loop()

@@ -56,13 +56,11 @@ class MetricStep:
 
 @dataclass(frozen=True, eq=False)
 class LogDetUpdate:
-    """The result of one item of a stream."""
+    """The result of one pair of a stream."""
 
-    # before the step: the pair's squared distance; for a comparison the near pair's minus the far pair's
-    prediction: float
-    loss: float  # before the step, half the square of the violation of the target or margin
-    # steps of the factor in order: none if the target was satisfied, one for a pair, two for a comparison
-    steps: tuple[MetricStep, ...]
+    prediction: float  # the pair's squared distance before the step
+    loss: float  # before the step, half the square of the violation of the target
+    steps: tuple[MetricStep, ...]  # of the factor: none if the target was satisfied, else one
 
 
 class LogDetStream(ABC):
@@ -76,7 +74,7 @@ class LogDetStream(ABC):
 
     @property
     def n_items(self) -> int:
-        """Pairs (and comparisons) taken so far."""
+        """Pairs taken so far."""
         return self._n_items
 
     @property
@@ -272,37 +270,6 @@ class LEGOStream(LogDetStream):
             raise self._too_large("the squared distance or the target is")
         self._n_items += 1
         return LogDetUpdate(distance, self.cumulative_loss - losses, (MetricStep(*step),) if has_moved else ())
-
-    def update_comparison(
-        self, u: ArrayLike, v: ArrayLike, w: ArrayLike, x: ArrayLike, margin: float = 1.0
-    ) -> LogDetUpdate:
-        """Take one comparison of distances, ``d(u, v) + margin <= d(w, x)``.
-
-        The loss is half the square of the violation. The step is the exact minimum, of rank two; see docs/methods.md.
-
-        Parameters
-        ----------
-        u, v : (d,) arrays
-            The pair that should be nearer.
-        w, x : (d,) arrays
-            The pair that should be farther apart.
-        margin : float, default 1
-            At least 0.
-
-        Raises
-        ------
-        ValueError
-            If the distances or the margin are too large.
-        """
-        z = np.stack([self._difference(u, v), self._difference(w, x)])
-        gap = validation.check_number("margin", margin, 0.0)
-        pair_steps, losses = np.empty((2, 2, self.n_features)), self.cumulative_loss
-        excess, has_moved = loops.comparison_step(self._G, z, gap, self.learning_rate, pair_steps, self._totals)
-        if not np.isfinite(excess):
-            raise self._too_large("the distances or the margin of the comparison are")
-        self._n_items += 1
-        steps = tuple(MetricStep(*step) for step in pair_steps) if has_moved else ()
-        return LogDetUpdate(excess - gap, self.cumulative_loss - losses, steps)
 
     def _take(self, X: FloatArray, goals: loops.Goals) -> None:
         n_taken = loops.take_pairs(self._G, fixed(X), goals, self.learning_rate, self._totals)
