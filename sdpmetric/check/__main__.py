@@ -7,15 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from flint import arb, ctx
 
-try:
-    from flint import arb, ctx
-
-    from sdpmetric.check import statements
-    from sdpmetric.check.arithmetic import bounds
-except ImportError as error:
-    raise ImportError("a check needs python-flint: pip install 'sdpmetric[check]'.") from error
-
+from sdpmetric.check import statements
+from sdpmetric.check.arithmetic import bounds
 from sdpmetric.check.files import DAMAGED, BadInput, Refused, digits, number, printable, read
 
 # Binary digits of the midpoints of balls: more of them only if the first do not suffice.

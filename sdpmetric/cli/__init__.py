@@ -181,11 +181,7 @@ def check(
     proof: Annotated[str, typer.Argument(metavar="PROOF", help="A file of 'solve --proof' or Solution.save_proof.")],
 ) -> None:
     """Check a proof file without the solvers: exit code 0 if proven, 1 if not, 2 for bad input."""
-    try:
-        from sdpmetric.check.__main__ import main as check_files
-    except ImportError as error:
-        note(f"Error: {error}")
-        raise typer.Exit(BAD_INPUT) from error
+    from sdpmetric.check.__main__ import main as check_files
     from sdpmetric.cli import results
 
     code, text = check_files([data, proof])

@@ -1,13 +1,12 @@
 """Exact linear algebra of floats: differences without rounding, null spaces in whole numbers, signs of sums.
 
-Whole numbers also decide how many dimensions differences of examples span at most.
+Whole numbers also decide how many dimensions differences of examples span at most. FLINT, which computes with them, is
+loaded when something has to be decided.
 """
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-from operator import mul
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -18,10 +17,17 @@ from sdpmetric.arrays import FloatArray
 from sdpmetric.linalg.rigorous.directed import above, norm_above
 from sdpmetric.linalg.rigorous.forms import ROWS_AT_ONCE, Images
 
+if TYPE_CHECKING:
+    from flint import fmpq_mat
+
 IntegerArray = NDArray[np.object_]
+RationalArray = NDArray[np.object_]
 IndexArray = NDArray[np.integer]
 
-# Elimination is modulo this prime, so products fit into 63 bits.
+# Limits of elimination, each for about 2 s: numbers of X, and rank^3 times null directions, whose entries have as many
+# digits as the rank times those of a float.
+MAX_NUMBERS, MAX_PRODUCTS = 2_000_000, 10**8
+# The rank modulo this prime bounds the work.
 PRIME = (1 << 31) - 1
 
 
@@ -43,26 +49,29 @@ def alike(V: NDArray[np.floating], remainders: NDArray[np.floating]) -> NDArray[
     return np.asarray(group.ravel(), dtype=np.intp)
 
 
+def rationals(A: NDArray[np.floating]) -> RationalArray:
+    """Return floats as rational numbers of FLINT."""
+    from flint import fmpq
+
+    rational: np.ufunc = np.frompyfunc(lambda value: fmpq(*value.as_integer_ratio()), 1, 1)
+    return np.asarray(rational(A.astype(np.float64)), dtype=object)
+
+
+def _matrix(A: RationalArray) -> fmpq_mat:
+    from flint import fmpq_mat
+
+    return fmpq_mat(*A.shape, A.ravel().tolist())
+
+
 def is_psd(V: NDArray[np.floating], remainders: NDArray[np.floating], weights: NDArray[np.floating]) -> bool:
-    """Return whether ``sum w_t v_t v_t^T`` over exact differences is PSD, by elimination in fractions."""
-    sums = zip(V.tolist(), remainders.tolist(), strict=True)
-    rows = [[Fraction(value) + Fraction(remainder) for value, remainder in zip(*row, strict=True)] for row in sums]
-    weighted = [[Fraction(w) * value for value in row] for w, row in zip(weights.tolist(), rows, strict=True)]
-    weighted_columns, columns = zip(*weighted, strict=True), list(zip(*rows, strict=True))
-    M = [[sum(map(mul, a, b), Fraction(0)) for b in columns] for a in weighted_columns]
-    return is_semidefinite(M)
+    """Return whether ``S = sum w_t v_t v_t^T`` over exact differences is PSD.
 
-
-def is_semidefinite(M: list[list[Fraction]]) -> bool:
-    """Return whether a symmetric matrix of fractions is PSD, by elimination in place."""
-    for k, row in enumerate(M):
-        pivot = row[k]
-        if pivot < 0 or (pivot == 0 and any(row[k:])):
-            return False
-        for below in M[k + 1 :] if pivot else ():
-            share = below[k] / pivot
-            below[k:] = [a - share * b for a, b in zip(below[k:], row[k:], strict=True)]
-    return True
+    It is PSD exactly if the coefficients of ``det(t I - S)`` alternate: these are sums of products of eigenvalues.
+    """
+    exact_differences = rationals(V) + rationals(remainders)
+    weighted = rationals(weights)[:, None] * exact_differences
+    coefficients = (_matrix(exact_differences.T) * _matrix(weighted)).charpoly().coeffs()[::-1]
+    return all(c >= 0 for c in coefficients[::2]) and all(c <= 0 for c in coefficients[1::2])
 
 
 def exact_distances(
@@ -71,103 +80,40 @@ def exact_distances(
     second: NDArray[np.integer],
     components: NDArray[np.floating],
     metric: NDArray[np.floating] | None = None,
-) -> list[Fraction]:
+) -> RationalArray:
     """Return the exact squared distances of pairs of rows, (p,), under a factor (r, d), or under a metric if given."""
-    points, power = whole(X)
-    V = points[first] - points[second]
-    if metric is None:
-        factor, factor_power = whole(components)
-        Z, power = V @ factor.T, 2 * (power + factor_power)
-        squares = (Z * Z).sum(axis=1)
-    else:
-        M, metric_power = whole(metric)
-        squares, power = ((V @ M) * V).sum(axis=1), 2 * power + metric_power
-    unit = Fraction(2) ** power
-    return [Fraction(int(square)) * unit for square in squares]
-
-
-def whole(A: NDArray[np.floating]) -> tuple[IntegerArray, int]:
-    """Return whole numbers Z, Python integers, and a power e with ``A = 2^e Z``."""
-    mantissas, exponents = np.frexp(A.astype(np.float64))
-    powers = exponents.astype(np.int64) - 53
-    smallest_power = int(powers[mantissas != 0.0].min(initial=0))
-    shifts = np.where(mantissas != 0.0, powers - smallest_power, 0)
-    values = [int(m) << int(s) for m, s in zip((mantissas * 2.0**53).ravel(), shifts.ravel(), strict=True)]
-    Z = np.empty(A.size, dtype=object)
-    Z[:] = values
-    return Z.reshape(A.shape), smallest_power
+    V = rationals(X[first]) - rationals(X[second])
+    A = rationals(components.T if metric is None else metric)
+    Z = np.array((_matrix(V) * _matrix(A)).entries(), dtype=object).reshape(len(V), A.shape[1])
+    return np.asarray((Z * (Z if metric is None else V)).sum(axis=1))
 
 
 def integers(X: NDArray[np.floating]) -> IntegerArray:
     """Return floats as whole numbers, each column multiplied by a power of two of its own; Python integers, (n, d)."""
-    out = np.empty(X.shape, dtype=object)
-    for j in range(X.shape[1]):
-        out[:, j] = whole(X[:, j])[0]
-    return out
+    mantissas, exponents = np.frexp(X.astype(np.float64))
+    powers = np.where(mantissas != 0.0, exponents, np.iinfo(exponents.dtype).max)
+    shifts = np.where(mantissas != 0.0, powers - powers.min(axis=0, initial=np.iinfo(powers.dtype).max), 0)
+    return np.asarray((mantissas * 2.0**53).astype(np.int64).astype(object) << shifts.astype(object))
 
 
-def integer_null_space(rows: IntegerArray) -> IntegerArray:
-    """Return a basis of the vectors that are orthogonal to all rows, exactly.
+def null_directions(X: NDArray[np.floating], first: IndexArray, second: IndexArray) -> tuple[int, IntegerArray] | None:
+    """Return the number of directions along which no pair differs, and X along them in whole numbers.
 
-    Rows are chosen by elimination modulo a prime, and solved for in whole numbers.
+    Return None if it takes too long.
     """
-    basis = _solve(rows, *_pivots(rows))
-    if (rows @ basis != 0).any():
-        raise ArithmeticError(f"elimination modulo {PRIME} does not find the rank of {len(rows)} rows.")
-    return basis
-
-
-def _pivots(rows: IntegerArray) -> tuple[list[int], list[int]]:
-    """Return rows and columns of a regular submatrix of the largest size, modulo the prime."""
-    A = (rows % PRIME).astype(np.int64)
-    free, pivot_rows, pivot_columns = np.ones(len(A), dtype=bool), [], []
-    for j in range(A.shape[1]):
-        candidates = np.flatnonzero((A[:, j] != 0) & free)
-        if not len(candidates):
-            continue
-        pivot = int(candidates[0])
-        free[pivot] = False
-        pivot_rows.append(pivot)
-        pivot_columns.append(j)
-        A[pivot] = A[pivot] * pow(int(A[pivot, j]), -1, PRIME) % PRIME
-        A[candidates[1:]] = (A[candidates[1:]] - np.outer(A[candidates[1:], j], A[pivot])) % PRIME
-    return pivot_rows, pivot_columns
-
-
-def _solve(rows: IntegerArray, pivot_rows: list[int], pivot_columns: list[int]) -> IntegerArray:
-    """Return the vectors orthogonal to the chosen rows: one for each other column, by elimination without fractions."""
-    d, k = rows.shape[1], len(pivot_columns)
-    free_columns = [j for j in range(d) if j not in set(pivot_columns)]
-    A = rows[pivot_rows][:, pivot_columns + free_columns].copy()
-    last = 1
-    for j in range(k):  # Bareiss: every division is exact
-        pivot = next(i for i in range(j, k) if A[i, j])
-        A[[j, pivot]] = A[[pivot, j]]
-        for i in range(k):
-            if i != j:
-                A[i] = (A[i] * A[j, j] - A[j] * A[i, j]) // last
-        last = A[j, j]
-    basis = np.zeros((d, len(free_columns)), dtype=object)
-    for q, j in enumerate(free_columns):
-        vector = [-int(value) for value in A[:, k + q]] + [int(last)]
-        common = math.gcd(*vector) or 1
-        for row, value in zip([*pivot_columns, j], vector, strict=True):
-            basis[row, q] = value // common
-    return basis
-
-
-def null_directions(
-    X: NDArray[np.floating], first: IndexArray, second: IndexArray
-) -> tuple[IntegerArray, IntegerArray] | None:
-    """The directions along which no pair differs, and X along them, in whole numbers; None if it takes too long."""
-    if X.size > 400_000 or X.shape[1] > 128:  # about a second; numbers grow with each column
+    if X.size > MAX_NUMBERS:
         return None
-    rows, (a, b) = integers(X), forest(first, second, len(X))
-    try:
-        null = integer_null_space(rows[a] - rows[b])
-    except ArithmeticError:
+    from flint import fmpz_mat, nmod_mat
+
+    points, (a, b), d = integers(X), forest(first, second, len(X)), X.shape[1]
+    rows = fmpz_mat(len(a), d, (points[a] - points[b]).ravel().tolist())
+    rank = nmod_mat(rows, PRIME).rank()  # at most the rank in whole numbers
+    if rank**3 * (d - rank) > MAX_PRODUCTS:
         return None
-    return null, rows @ null
+    basis, nullity = rows.nullspace()
+    null = fmpz_mat(d, nullity, [value for row in basis.tolist() for value in row[:nullity]])
+    images = fmpz_mat(len(X), d, points.ravel().tolist()) * null
+    return nullity, np.array(images.tolist(), dtype=object).reshape(len(X), nullity)
 
 
 def forest(first: IndexArray, second: IndexArray, n: int) -> tuple[IndexArray, IndexArray]:
@@ -241,4 +187,4 @@ def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, la
     a, b = same.ravel()[row_numbers.reshape(2, -1)]
     a, b = forest(a, b, len(points))
     null_and_images = null_directions(points, a, b) if min(k, len(a)) > largest else None
-    return min(k, len(a)) if null_and_images is None else k - null_and_images[0].shape[1]
+    return min(k, len(a)) if null_and_images is None else k - null_and_images[0]

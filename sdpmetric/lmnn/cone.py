@@ -189,7 +189,7 @@ class DualCone:
         """Elimination in whole numbers finds as many null directions as floats do."""
         pulled, groups = self._pulled
         null_and_images = null_directions(self.X[:, pulled], self.pull.first, self.pull.second)
-        if null_and_images is None or null_and_images[0].shape[1] != int(pulled.sum()) - self.pull.coordinates.rank:
+        if null_and_images is None or null_and_images[0] != int(pulled.sum()) - self.pull.coordinates.rank:
             return None
         groups = refined(groups, null_and_images[1])
         return self._of(self.pull.coordinates.range, pulled, groups)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -275,7 +274,8 @@ class BoundTerms:
             excess_low, excess_high = excess_low - rounding, excess_high + rounding
             if loss.hard and is_exact and not loss.depends_on_entries:
                 undecided = np.flatnonzero((excess_low <= 0.0) & (excess_high > 0.0))
-                excess_high[undecided] = self._exact_signs(loss, undecided, images, components)
+                if len(undecided):
+                    excess_high[undecided] = self._exact_signs(loss, undecided, images, components)
             values.append(loss.upper_bound(excess_low, excess_high))
         return values
 
@@ -290,14 +290,10 @@ class BoundTerms:
             return np.ones(len(rows))
         first, second = loss.distance_pairs()[used].T
         squares = exact.exact_distances(images.X, first, second, components, images.metric)
-        D = dict(zip(used.tolist(), squares, strict=True))
-        signs = np.zeros(len(rows))
-        for k, offset in enumerate(offsets.tolist()):
-            row = slice(K.indptr[k], K.indptr[k + 1])
-            products = (Fraction(v) * D[j] for j, v in zip(K.indices[row].tolist(), K.data[row].tolist(), strict=True))
-            u = sum(products, Fraction(offset))
-            signs[k] = (u > 0) - (u < 0)
-        return signs
+        u, products = exact.rationals(offsets), exact.rationals(K.data) * squares[np.searchsorted(used, K.indices)]
+        for k in range(len(rows)):
+            u[k] += products[K.indptr[k] : K.indptr[k + 1]].sum()
+        return np.array([(value > 0) - (value < 0) for value in u.tolist()], dtype=np.float64)
 
     def smoothed(
         self, components: FloatArray, width: float, center: list[FloatArray] | None = None

@@ -88,7 +88,7 @@ class Domain:
         products = rows @ self.basis.T
         vectors = np.argmax(products * products / squares, axis=1)  # with the direction nearest to that of each row
         scale = products[np.arange(len(rows)), vectors] / squares[vectors]
-        (R, _), (B, _), k = exact.whole(rows), exact.whole(self.basis[vectors]), np.arange(len(rows))
+        R, B, k = exact.rationals(rows), exact.rationals(self.basis[vectors]), np.arange(len(rows))
         pivot = np.abs(rows).argmax(axis=1)
         if np.all(R * B[k, pivot][:, None] == B * R[k, pivot][:, None]):
             return None

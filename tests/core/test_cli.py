@@ -253,7 +253,6 @@ def test_an_import_loads_only_what_it_needs():
 
 @pytest.mark.parametrize("options", [["--no-standardize"], []])
 def test_a_proof_is_written_with_the_command_that_checks_it(run, tmp_path, options):
-    pytest.importorskip("flint")
     proof = tmp_path / "a proof.npz"
     result = run("solve", "iris", *options, "--proof", proof, "--no-score")
     assert result.exit_code == 0

@@ -138,13 +138,16 @@ def test_differences_beside_a_large_offset_are_exact(rng, offset):
 def test_null_spaces_are_exact(rng):
     for d, rank in ((5, 3), (7, 6), (4, 4)):
         A = rng.integers(-9, 10, size=(40, rank)) @ rng.integers(-3, 4, size=(rank, d)) / 8.0
-        integers = exact.integers(A)
-        basis = exact.integer_null_space(integers)
-        assert not (integers @ basis).any()
-        assert basis.shape[1] == d - np.linalg.matrix_rank(A)
-    X = rng.normal(size=(30, 3))
-    basis = exact.integer_null_space(exact.integers(np.column_stack([X, X[:, 1]])))
-    assert np.abs(basis.astype(float)).tolist() == [[0.0], [1.0], [0.0], [1.0]]
+        nullity, images = exact.null_directions(A, np.zeros(39, dtype=int), np.arange(1, 40))
+        assert nullity == d - np.linalg.matrix_rank(A)
+        assert (images == images[0]).all()
+    X = np.column_stack([rng.normal(size=(30, 3)), np.zeros(30)])
+    X[:, 3] = X[:, 1]
+    for value, nullity in ((X[0, 1], 1), (np.nextafter(X[0, 1], 9.0), 0)):
+        X[0, 3] = value
+        assert exact.null_directions(X, np.zeros(29, dtype=int), np.arange(1, 30))[0] == nullity
+    nullity, images = exact.null_directions(X, np.ones(28, dtype=int), np.arange(2, 30))
+    assert (nullity, len(set(images[1:, 0].tolist())), images[0, 0] != images[1, 0]) == (1, 1, True)
 
 
 @pytest.fixture(autouse=True)
