@@ -23,7 +23,7 @@ from sdpmetric.lmnn.problem import LMNNProblem
 from sdpmetric.lmnn.sources import ListedTriplets
 from sdpmetric.ranking import loops
 from sdpmetric.ranking.relevance import Relevance, check_rankings
-from sdpmetric.ranking.scores import RankLoss, expected_weights, rank_weights, sorted_scores
+from sdpmetric.ranking.scores import RankLoss, expected_weights, masked_scores, rank_weights
 
 # More than the roundings of a weight of the relaxation.
 ROUNDINGS = 16
@@ -293,16 +293,18 @@ class FRMLProblem(Problem):
         relevance, d = self.relevance, X.shape[1]
         total, active, gradient = 0.0, 0, np.zeros((d, d))
         item_slopes = np.zeros(len(X))
-        for block, distances in sorted_scores(Y, Z, relevance):
+        for block, scores in masked_scores(Y, Z, relevance):
             weights = np.stack([self._weights[size] for size in relevance.n_irrelevant[block].tolist()])
-            losses = np.empty(len(block))
-            loops.expected_losses(distances, weights, self.lam, losses)
+            order = np.argsort(scores, axis=2) if with_gradient else None
+            scores.sort(axis=2)
+            distances = *scores, relevance.n_relevant[block], relevance.n_irrelevant[block]
+            losses, sorted_slopes = np.empty(len(block)), np.zeros(scores.shape)
+            active += loops.expected_losses(distances, weights, self.lam, losses, *sorted_slopes)
             total += float(losses.sum())
-            if with_gradient:
-                scores, slopes = np.empty((len(block), len(X))), np.empty((len(block), len(X)))
-                loops.distances_to(Y[block], np.ascontiguousarray(Z.T), scores)
-                members, query_items = relevance.mask(block), relevance.query_items(block)
-                active += loops.expected_slopes(scores, members, query_items, distances, weights, self.lam, slopes)
+            if order is not None:
+                slopes = np.empty(scores.shape)
+                np.put_along_axis(slopes, order, sorted_slopes, axis=2)
+                slopes = slopes.sum(axis=0)
                 item_slopes += slopes.sum(axis=0)
                 cross = Q[block].T @ (slopes @ X)
                 gradient += (Q[block].T * slopes.sum(axis=1)) @ Q[block] - cross - cross.T

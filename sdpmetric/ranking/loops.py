@@ -75,67 +75,37 @@ def measure(scores: Sorted, ks: LongArray, out: FloatArray) -> None:
 
 
 @loop()
-def expected_losses(distances: Sorted, weights: FloatArray, regularization: float, out: FloatArray) -> None:
-    """Mean over a query's relevant items of ``weight(v) / v * sum of its v positive h + regularization * distance``."""
-    for q in range(len(out)):
-        relevant, irrelevant = _of_query(distances, q)
-        total, violator_sum, v = 0.0, 0.0, 0
-        for distance in relevant:
-            limit = 1.0 + distance
-            while v < len(irrelevant) and irrelevant[v] < limit:
-                violator_sum += irrelevant[v]
-                v += 1
-            total += regularization * distance
-            if v:
-                total += weights[q, v] * (limit - violator_sum / v)
-        out[q] = total / len(relevant)
-
-
-@loop()
-def count_below(ascending: FloatArray, value: float, equal: bool) -> int:
-    """Return how many entries are below a value, or not above it; see `sdpmetric.engine.lazy` on np.searchsorted."""
-    low, high = 0, len(ascending)
-    while low < high:
-        position = (low + high) // 2
-        if ascending[position] < value or (equal and ascending[position] == value):
-            low = position + 1
-        else:
-            high = position
-    return low
-
-
-@loop()
-def expected_slopes(
-    scores: FloatArray,
-    members: NDArray[np.bool_],
-    query_items: NDArray[np.int32],
+def expected_losses(
     distances: Sorted,
     weights: FloatArray,
     regularization: float,
-    out: FloatArray,
+    losses: FloatArray,
+    relevant_slopes: FloatArray,
+    irrelevant_slopes: FloatArray,
 ) -> int:
-    """Write the derivatives of `expected_losses` in every distance, (m, n); return the number of positive hinges."""
+    """Write the mean of ``weight(v) / v * sum of its v positive h + regularization * distance`` over relevant items.
+
+    Write its derivatives in the sorted distances of both kinds, too, (m, n) each and 0 before; return the number of
+    positive hinges.
+    """
     active = 0
-    for q in range(len(scores)):
+    for q in range(len(losses)):
         relevant, irrelevant = _of_query(distances, q)
-        n, limits = len(relevant), 1.0 + relevant
-        relevant_slopes, violator_slopes = np.empty(n), np.empty(n + 1)
-        v = 0
+        n, v, total, violator_sum = len(relevant), 0, 0.0, 0.0
         for i in range(n):
-            while v < len(irrelevant) and irrelevant[v] < limits[i]:
+            limit = 1.0 + relevant[i]
+            while v < len(irrelevant) and irrelevant[v] < limit:
+                violator_sum += irrelevant[v]
                 v += 1
             active += v
-            relevant_slopes[i] = (regularization + weights[q, v]) / n
-            violator_slopes[i] = weights[q, v] / (v * n) if v else 0.0
-        violator_slopes[n] = 0.0
-        for i in range(n - 1, -1, -1):  # an irrelevant item violates for every relevant one beyond it
-            violator_slopes[i] += violator_slopes[i + 1]
-        for j in range(scores.shape[1]):
-            if members[q, j]:
-                place = count_below(relevant, scores[q, j], False)
-                out[q, j] = 0.0 if j == query_items[q] else relevant_slopes[place]
-            else:
-                out[q, j] = -violator_slopes[count_below(limits, scores[q, j], True)]
+            total += regularization * relevant[i]
+            relevant_slopes[q, i] = (regularization + weights[q, v]) / n
+            if v:
+                total += weights[q, v] * (limit - violator_sum / v)
+                irrelevant_slopes[q, v - 1] -= weights[q, v] / (v * n)
+        for j in range(v - 2, -1, -1):  # an item that violates takes all nearer items with it
+            irrelevant_slopes[q, j] += irrelevant_slopes[q, j + 1]
+        losses[q] = total / n
     return active
 
 
@@ -207,27 +177,6 @@ def embed_difference(components: FloatArray, a: FloatArray, b: FloatArray, v: Fl
     return total
 
 
-@loop(fastmath=FAST)
-def _gram(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
-    """``out = A @ B.T``."""
-    for i in range(len(A)):
-        for j in range(len(B)):
-            s = 0.0
-            for k in range(A.shape[1]):
-                s += A[i, k] * B[j, k]
-            out[i, j] = s
-
-
-@loop(fastmath=FAST)
-def _add_product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
-    """``out += A @ B``."""
-    for i in range(len(A)):
-        for j in range(len(B)):
-            a = A[i, j]
-            for k in range(B.shape[1]):
-                out[i, k] += a * B[j, k]
-
-
 @loop()
 def solve_gram(gram: FloatArray, rows: FloatArray, work: FloatArray) -> bool:
     """Replace rows by ``rows @ inverse(gram)`` by Cholesky; return whether the Gram matrix is positive definite."""
@@ -271,41 +220,20 @@ def retract(
     with ``sum_k |c_k| ||h_k||^2`` above `reach` are shortened to it: there the expansion of the retraction, and with it
     the promise that W moves along the gradient, ends.
     """
-    k, d = V.shape
     r = len(components)
     if not solve_gram(gram, E, np.empty((r, r))):
         return 0.0
-    T = np.empty((k, k))
-    _gram(E, E, T)
-    size = 0.0
-    for i in range(k):
-        size += abs(c[i]) * T[i, i]
+    T, identity = np.dot(E, E.T), np.eye(len(c))
+    size = np.sum(np.abs(c) * np.diag(T))
     if not np.isfinite(size):
         return 0.0
     share = 1.0 if size <= reach else reach / size
-    for i in range(k):
-        for j in range(k):
-            T[i, j] *= share * c[i]
-    first, second = np.empty((k, k)), np.empty((k, k))
-    for i in range(k):
-        for j in range(k):
-            identity = 1.0 if i == j else 0.0
-            first[i, j] = (identity - 0.5 * T[i, j]) * share * c[j]
-            second[i, j] = (0.375 * T[i, j] - 0.5 * identity) * share * c[j]
-    change, inner = np.zeros((k, d)), np.zeros((k, r))
-    _add_product(second, E, inner)
-    _add_product(first, V, change)
-    _add_product(inner, components, change)
-    across, square = np.empty((r, k)), np.empty((k, k))
-    _gram(components, change, across)
-    _gram(change, change, square)
-    H = np.ascontiguousarray(E.T)
-    _add_product(H, change, components)
+    C = share * c
+    T *= C.reshape(-1, 1)
+    change = np.dot((identity - 0.5 * T) * C, V) + np.dot(np.dot((0.375 * T - 0.5 * identity) * C, E), components)
     # K_new K_new^T = K K^T + (A + H^T Q / 2) H + its transpose, with A = K D^T and Q = D D^T
-    square *= 0.5
-    _add_product(H, square, across)
-    growth = np.zeros((r, r))
-    _add_product(across, E, growth)
+    growth = np.dot(np.dot(components, change.T) + 0.5 * np.dot(E.T, np.dot(change, change.T)), E)
+    components += np.dot(E.T, change)
     gram += growth + growth.T
     return share
 
@@ -355,7 +283,7 @@ def end_batch(
         totals[SHORTENED] += 1
     totals[UPDATES] += 1
     if totals[UPDATES] % REFRESH == 0:
-        _gram(components, components, gram)
+        gram[:] = np.dot(components, components.T)
 
 
 @loop()

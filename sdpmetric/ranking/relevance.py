@@ -251,10 +251,6 @@ class Relevance:
             row[self._members(q)] = True
         return mask
 
-    def query_items(self, queries: IndexArray) -> IndexArray:
-        """Return item numbers of some queries, (len(queries),), or -1 if queries are not items."""
-        return queries if self.leave_one_out else np.full(len(queries), -1, dtype=np.int32)
-
     def _members(self, query: int) -> IndexArray:
         start, stop = self.indptr[self.list_of_query[query] : self.list_of_query[query] + 2]
         return self.indices[start:stop]

@@ -121,25 +121,31 @@ def _embedded(rows: NDArray[np.floating], L: FloatArray | None) -> FloatArray:
     return images
 
 
-def sorted_scores(
+def masked_scores(
     queries: FloatArray, items: FloatArray, relevance: Relevance
-) -> Iterator[tuple[NDArray[np.int32], loops.Sorted]]:
-    """Squared distances of relevant and of irrelevant items in increasing order, for a block of queries at a time."""
+) -> Iterator[tuple[NDArray[np.int32], FloatArray]]:
+    """Yield squared distances of a block of queries, (2, m, n): of relevant and of irrelevant items, else infinity."""
     columns = np.ascontiguousarray(items.T)
     height = max(1, ENTRIES_AT_ONCE // max(1, len(items)))
     for first in range(0, len(relevance.queries), height):
         check_deadline()
         block = relevance.queries[first : first + height]
-        scores = np.empty((len(block), len(items)))
-        loops.distances_to(queries[block], columns, scores)
-        mask = relevance.mask(block)
-        irrelevant = np.where(mask, np.inf, scores)
+        distances = np.empty((len(block), len(items)))
+        loops.distances_to(queries[block], columns, distances)
+        listed = relevance.mask(block)
+        relevant = listed.copy()
         if relevance.leave_one_out:
-            mask[np.arange(len(block)), block] = False
-        relevant = np.where(mask, scores, np.inf)
-        relevant.sort(axis=1)
-        irrelevant.sort(axis=1)
-        yield block, (relevant, irrelevant, relevance.n_relevant[block], relevance.n_irrelevant[block])
+            relevant[np.arange(len(block)), block] = False
+        yield block, np.where([relevant, ~listed], distances, np.inf)
+
+
+def sorted_scores(
+    queries: FloatArray, items: FloatArray, relevance: Relevance
+) -> Iterator[tuple[NDArray[np.int32], loops.Sorted]]:
+    """Yield squared distances of relevant and of irrelevant items, increasing, for a block of queries at a time."""
+    for block, scores in masked_scores(queries, items, relevance):
+        scores.sort(axis=2)
+        yield block, (*scores, relevance.n_relevant[block], relevance.n_irrelevant[block])
 
 
 RankLoss = Literal["warp", "auc"]
