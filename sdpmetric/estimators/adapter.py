@@ -269,20 +269,22 @@ def comparisons(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
     Of m candidates at most a quarter is of the class, unless there are no others. Examples without another one of their
     class are left out.
     """
-    n, squares, counts = len(X), np.einsum("ij,ij->i", X, X), np.bincount(y)
-    triplets = list[IndexArray]()
-    for first in range(0, n, OPTIONS.rows_at_once):
-        rows = np.arange(first, min(n, first + OPTIONS.rows_at_once))
-        for i, away in zip(rows.tolist(), squares - 2.0 * X[rows] @ X.T, strict=True):
-            n_mates = int(counts[y[i]]) - 1
+    n, squares, counts, triplets = len(X), np.einsum("ij,ij->i", X, X), np.bincount(y), list[IndexArray]()
+    sorted_rows = np.argsort(y, kind="stable")
+    for start in range(0, n, OPTIONS.rows_at_once):
+        block = sorted_rows[start : start + OPTIONS.rows_at_once]
+        away = squares - 2.0 * X[block] @ X.T
+        away[np.arange(len(block)), block] = np.inf
+        for label in np.unique(y[block][counts[y[block]] > 1]):
+            n_mates, of_class = int(counts[label]) - 1, y[block] == label
             n_near = max(min(n_mates, max(1, int(OPTIONS.same_class_share * m))), m - (n - 1 - n_mates))
-            same = y == y[i]
-            is_other, same[i] = ~same, False
-            same_class, far = (
-                np.sort(group[np.argpartition(away[group], k - 1)[:k]] if 0 < k < len(group) else group[:k])
-                for group, k in ((np.flatnonzero(same), n_near), (np.flatnonzero(is_other), m - n_near))
+            groups = (np.flatnonzero(y == label), n_near), (np.flatnonzero(y != label), m - n_near)
+            near, far = (
+                np.sort(group[np.argpartition(away[of_class][:, group], k - 1, axis=1)[:, :k]], axis=1)
+                for group, k in groups
             )
-            if len(same_class):
-                turns = same_class[(i + np.arange(len(far))) % len(same_class)]
-                triplets.append(np.stack([np.full(len(far), i), turns, far], axis=1).astype(np.int32))
-    return np.concatenate(triplets)
+            rows = block[of_class, None]
+            mates = np.take_along_axis(near, (rows + np.arange(far.shape[1])) % n_near, axis=1)
+            triplets.append(np.stack(np.broadcast_arrays(rows, mates, far), axis=2).reshape(-1, 3).astype(np.int32))
+    joined = np.concatenate(triplets)
+    return joined[np.argsort(joined[:, 0], kind="stable")]

@@ -12,11 +12,11 @@ F has the entries ``sqrt(omega_jk / w) (V^T A_i V)_jk`` for the eigenvectors V o
 projection onto the cone. rho falls from center to center. See ``docs/terms.md``.
 
 *Losses without kinks.* With C the costs, the metric of multipliers c is the positive part of ``Q(c) = T - sum_i c_i A_i
-/ w``, ``T = M0 - C / w``. Over combinations of a few multipliers, and over the face of metrics with ``E^T M E = 0`` for
-some directions E, the metric ``Q - E E^T Q E E^T`` is affine in the coefficients, as are the numbers of the losses, so
-Newton's method costs next to nothing (`MultiplierSpan`). The slopes of the losses at the metric found join the
-multipliers, and E are the eigenvectors of Q with negative eigenvalues there. Points are few, as in a Krylov subspace,
-and each takes one product with the differences and one with their transpose.
+/ w``, ``T = M0 - C / w``. From c steps lead toward the slopes of the losses at that metric, and along the last step. On
+the face of metrics with ``E^T M E = 0``, E being the eigenvectors of Q(c) with negative eigenvalues, the metric ``Q - E
+E^T Q E E^T`` is affine in the lengths of both, as are the numbers of the losses, so Newton's method costs next to
+nothing (`MultiplierSpan`). Points are few, as with conjugate gradients, and each takes one product with the differences
+and one with their transpose.
 """
 
 from __future__ import annotations
@@ -420,133 +420,127 @@ def _step(point: DualPoint) -> Step:
 class SpanOptions:
     """Knobs of the solver "span"."""
 
-    directions: int = 3  # multipliers in the span; of more, the oldest are replaced by the best combination
-    shares: tuple[float, ...] = (0.0, 0.5, 1.0)  # of the way from the combination to the slopes: bounds that are tried
-    nearness: float = 0.1  # weight of the way from the last point, as few directions may be left on its face
-    newton_steps: int = 8  # at most, in the span
+    nearness: float = 0.1  # weight of the way from the last point, as few steps may be left on its face
+    newton_steps: int = 8  # at most, in the lengths of two steps
     smallest_decrease: float = 1e-3  # that a Newton step has to promise, as a share of the tolerance times the sum
     step_lengths: int = 10  # that are tried, each half of the one before
+    near: float = 10.0  # times the tolerance: the gap from which eigenvalues are worth a better bound
     patience: int = 3  # points without a smaller gap before it stops
 
 
 SPAN = SpanOptions()
+MultiplierStep = tuple[FloatArray, FloatArray, FloatArray]  # multipliers (m,), their matrix (d, d), its numbers (m,)
 
 
 class MultiplierSpan(MarginSum):
-    """The sum over metrics of combinations of a few multipliers; see the head of this file."""
+    """Multipliers with the metric that belongs to them, and steps to better ones; see the head of this file."""
 
     def __init__(self, total: BoundTerms, tol: float) -> None:
         super().__init__(total)
-        (regularizer,), m, zero = total.regularizers, len(self.offset), np.zeros((0, total.centered.shape[1]))
-        self.smallest_decrease, self.weight = SPAN.smallest_decrease * tol, regularizer.weight
+        (regularizer,), zero = total.regularizers, np.zeros((0, total.centered.shape[1]))
+        self.tol, self.weight, self.constant = tol, regularizer.weight, regularizer.value(zero)
         self.target = (-regularizer.gradient(zero) - self.costs) / self.weight  # T
-        self.constant = regularizer.value(zero)
-        # k multipliers, the numbers and the matrices that belong to them, and the inner products of the matrices
-        self.multipliers, self.columns, self.matrices = np.zeros((0, m)), np.zeros((0, m)), list[FloatArray]()
-        self.gram, self.combination = np.zeros((0, 0)), np.zeros(0)
-        self.at_target = self.offset + self.numbers(self.target)
-        self._move(self.target)
+        self.multipliers, self.slack = np.zeros(len(self.offset)), np.zeros_like(self.target)  # c, and its matrix
+        self.numbers_of_Q = self.offset + self.numbers(self.target)
+        self.last_step: MultiplierStep | None = None
+        self._move_to_metric()
 
-    def _move(self, Q: FloatArray) -> None:
-        """Take the positive part of a matrix as the metric."""
+    def _move_to_metric(self) -> None:
+        """Take the positive part of Q as the metric, and the losses with their slopes there."""
+        Q, Y = self.target - self.slack / self.weight, self.total.points[0]
         if not np.isfinite(Q).all():
             raise OverflowError("multipliers or products of differences are too large for floats")
-        Y = self.total.points[0]
         values, self.null = scipy.linalg.eigh(Q.astype(Y.dtype), subset_by_value=(-np.inf, 0.0), check_finite=False)
         root = self.null * np.sqrt(-values)
-        self.metric = Q + root @ root.T
-        self.excess = self.at_target - self.combination @ self.columns / self.weight
+        self.metric, self.excess = Q + root @ root.T, self.numbers_of_Q
         if len(values):
             self.excess = self.excess + self.numbers(np.eye(len(values)), Y @ root)
+        self.loss, self.slopes = self._losses(self.excess)
 
-    def slopes(self, excess: FloatArray) -> tuple[float, FloatArray]:
+    def _losses(self, excess: FloatArray) -> tuple[float, FloatArray]:
         """Return the losses and their slopes, (m,)."""
         smoothed = [loss.smoothed(u, 1.0) for loss, u in zip(self.losses, self.total.split(excess), strict=True)]
         return math.fsum(value for value, _ in smoothed), concatenated(slopes for _, slopes in smoothed)
 
-    def add(self, a: FloatArray, A: FloatArray) -> None:
-        """Add multipliers with their matrix to the span, and move to its best metric."""
-        if len(self.combination) == SPAN.directions:
-            mixture = np.eye(SPAN.directions)[1:]
-            mixture[0] = self.combination
-            self.matrices = [self._best().astype(A.dtype), *self.matrices[2:]]
-            self.multipliers, self.columns = mixture @ self.multipliers, mixture @ self.columns
-            self.gram, self.combination = mixture @ self.gram @ mixture.T, np.eye(len(mixture))[0]
-        self.matrices.append(A)
-        self.multipliers = np.concatenate([self.multipliers, a[None]])
-        self.columns = np.concatenate([self.columns, self.numbers(A)[None]])
-        products = self.multipliers @ self.columns[-1]
-        self.gram = np.block([[self.gram, products[:-1, None]], [products[None]]])
-        if self.null.shape[1] < len(self.null):
-            self.combination = np.append(self.combination, 0.0)
-            self._minimize()
-        else:  # the face holds the metric 0 alone
-            self.combination = np.append(0.0 * self.combination, 1.0)
-        self._move(self.target - self._best() / self.weight)
+    def step_toward(self, a: FloatArray, A: FloatArray) -> None:
+        """Move to the best metric along the way to multipliers a with the matrix A, and along the last step."""
+        difference = (A - self.slack).astype(self.total.centered.dtype)
+        steps = [(a - self.multipliers, difference, self.numbers(difference))]
+        if self.last_step is not None:
+            steps.append(self.last_step)
+        lengths = np.eye(len(steps))[0]
+        if self.null.shape[1] < len(self.null):  # else the face holds the metric 0 alone
+            lengths = self._best_lengths([A for _, A, _ in steps], np.stack([u for _, _, u in steps]))
+        multipliers, matrix, numbers = (np.tensordot(lengths, parts, 1) for parts in zip(*steps, strict=True))
+        self.last_step = multipliers, matrix.astype(difference.dtype), numbers
+        self.multipliers, self.slack = self.multipliers + multipliers, self.slack + matrix
+        self.numbers_of_Q = self.numbers_of_Q - numbers / self.weight
+        self._move_to_metric()
 
-    def _best(self) -> FloatArray:
-        """Return the matrix of the best combination."""
-        best = np.tensordot(self.combination, self.matrices, 1) if self.matrices else np.zeros_like(self.target)
-        return np.asarray(best)
-
-    def _minimize(self) -> None:
-        """Newton's method over the combinations, on the face of the last metric."""
-        E, w, theta = self.null, self.weight, self.combination
-        start, numbers, gram, nearness = self.at_target, self.columns, self.gram, SPAN.nearness * self.gram
+    def _best_lengths(self, matrices: list[FloatArray], numbers: FloatArray) -> FloatArray:
+        """Newton's method over the lengths of steps, on the face of the metric."""
+        E, w, from_target = self.null, self.weight, self.metric - self.target
+        flat = np.stack([A.ravel() for A in matrices]).astype(np.float64)
+        gram, pull = flat @ flat.T, flat @ from_target.ravel()
+        nearness = SPAN.nearness * gram
         if E.shape[1]:
-            on_face = [E.T @ A @ E for A in (self.target, *self.matrices)]
-            Z = self.total.points[0] @ E
-            removed = np.stack([self.numbers(A, Z) for A in on_face])
-            flat = np.stack([A.ravel() for A in on_face[1:]]).astype(np.float64)
-            start, numbers, gram = start - removed[0], numbers - removed[1:], gram - flat @ flat.T
+            Z, on_face = self.total.points[0] @ E, [E.T @ A @ E for A in matrices]
+            numbers = numbers - np.stack([self.numbers(A, Z) for A in on_face])
+            flat = np.stack([A.ravel() for A in on_face]).astype(np.float64)
+            gram, pull = gram - flat @ flat.T, pull - flat @ (E.T @ from_target @ E).ravel()
+        gram = gram + nearness
 
-        def evaluate(theta: FloatArray) -> tuple[float, FloatArray]:
-            value, slopes = self.slopes(start - theta @ numbers / w)
-            move = theta - self.combination
-            return value + 0.5 * float(theta @ gram @ theta + move @ nearness @ move) / w, slopes
+        def evaluate(lengths: FloatArray) -> tuple[float, FloatArray]:
+            value, slopes = self._losses(self.excess - lengths @ numbers / w)
+            return value + float(0.5 * lengths @ gram @ lengths / w - lengths @ pull), slopes
 
-        value, slopes = evaluate(theta)
+        lengths, value, slopes = np.zeros(len(matrices)), self.loss, self.slopes
         for _ in range(SPAN.newton_steps):
             by_loss = zip(self.losses, self.total.split(slopes), strict=True)
             inverse = concatenated(loss.conjugate_curvatures(a) for loss, a in by_loss)
             curvature = np.divide(1.0, inverse, out=np.zeros_like(inverse), where=inverse > 0.0)
-            gradient = (gram @ theta + nearness @ (theta - self.combination) - numbers @ slopes) / w
-            hessian = (numbers * curvature) @ numbers.T / w**2 + (gram + nearness) / w
+            gradient = (gram @ lengths - numbers @ slopes) / w - pull
+            hessian = (numbers * curvature) @ numbers.T / w**2 + gram / w
             if not (np.isfinite(hessian).all() and np.isfinite(gradient).all()):
                 raise OverflowError("multipliers or products of differences are too large for floats")
             step = np.linalg.lstsq(hessian, -gradient)[0]
             promised = -float(gradient @ step)
-            if not promised > self.smallest_decrease * abs(value):
+            if not promised > SPAN.smallest_decrease * self.tol * abs(value):
                 break
-            for length in 0.5 ** np.arange(SPAN.step_lengths):
-                following = evaluate(theta + length * step)
-                if following[0] <= value - OPTIONS.armijo * length * promised:
+            for share in 0.5 ** np.arange(SPAN.step_lengths):
+                following = evaluate(lengths + share * step)
+                if following[0] <= value - OPTIONS.armijo * share * promised:
                     break
             else:
                 break
-            theta, (value, slopes) = theta + length * step, following
-        self.combination = theta
+            lengths, (value, slopes) = lengths + share * step, following
+        return lengths
 
-    def point(self, a: FloatArray, A: FloatArray) -> DualPoint:
-        """Return the metric with its sum, and about the best dual value between the combination and the slopes a.
+    def point(self, A: FloatArray) -> DualPoint:
+        """Return the metric with its sum, and about the better dual value of c and of the slopes, whose matrix A is.
 
-        The dual is that for the multiplier of the cone at the metric; clipping counts to first order.
+        That of the slopes is first for the multiplier of the cone at the metric, and for the best one if that is near
+        the sum. Clipping of c counts to first order. As a is a slope at u, ``l*(a) = a u - l(u)``.
         """
-        c, w, difference = self.combination @ self.multipliers, self.weight, A - self._best()
-        squares = np.array([np.vdot(self.metric, self.metric), -2.0 * np.vdot(self.metric, difference) / w, 0.0])
-        squares[2] = np.vdot(difference, difference) / w**2
-        best, value = a, -math.inf
-        for share in SPAN.shares:
-            x = c + share * (a - c)
-            y = np.clip(x, self.low, self.high)
-            by_loss = zip(self.losses, self.total.split(y), strict=True)
-            conjugates = math.fsum(float(loss.conjugates(slopes).sum()) for loss, slopes in by_loss)
-            square = float(squares @ share ** np.arange(3))
-            dual = float(x @ self.offset + (y - x) @ self.excess) - conjugates + self.constant - 0.5 * w * square
-            best, value = (y, dual) if dual > value else (best, value)
-        distance = float(np.sum((self.metric - self.target) ** 2) - np.sum(self.target**2))
-        objective = self.slopes(self.excess)[0] + 0.5 * w * distance + self.constant
-        return DualPoint(best, value, self.excess, self.metric, lambda: objective)
+        c, a, w, M = self.multipliers, self.slopes, self.weight, self.metric
+        clipped = np.clip(c, self.low, self.high)
+        by_loss = zip(self.losses, self.total.split(clipped), strict=True)
+        conjugates = math.fsum(float(loss.conjugates(slopes).sum()) for loss, slopes in by_loss)
+        squares = 0.5 * w * float(np.vdot(M, M))
+        of_c = float(c @ self.offset + (clipped - c) @ self.excess) - conjugates + self.constant - squares
+        of_slopes = self.loss - float(a @ (self.excess - self.offset)) + self.constant
+        objective = self.loss + squares - w * float(np.vdot(M, self.target)) + self.constant
+
+        def with_square(square: float) -> DualPoint:
+            value = of_slopes - 0.5 * w * square
+            best, value = (a, value) if value > of_c else (clipped, of_c)
+            return DualPoint(best, value, self.excess, M, lambda: objective)
+
+        point = with_square(float(np.sum((M - (A - self.slack) / w) ** 2)))
+        if point.gap <= SPAN.near * self.tol:
+            eigenvalues = scipy.linalg.eigvalsh((self.target - A / w).astype(A.dtype), check_finite=False)
+            point = with_square(float(np.sum(np.maximum(eigenvalues, 0.0) ** 2)))
+        return point
 
 
 @solver(MetricProblem, "span", tol=1e-4, rank=span_turn, takes=takes_span)
@@ -565,20 +559,20 @@ def span_steps(
     yield Step(problem.zero, objective=problem.objective(problem.zero))
     total, point, progress = problem.total, None, Progress()
     span = MultiplierSpan(total.in_single_precision(tol), tol)
-    if multipliers is not None:
-        a = concatenated(problem.read_dual(multipliers))
-    else:
-        a = span.slopes(span.excess)[1] if init is None else concatenated(total.slopes(init, 1.0))
     try:
+        given = None if init is None else total.slopes(init, 1.0)
+        if multipliers is not None:
+            given = problem.read_dual(multipliers)
+        if given is not None:
+            span.step_toward(a := concatenated(given), span.matrix(a))
         while progress.idle_rounds < SPAN.patience:
             budget.spend()
-            A = span.matrix(a).astype(span.total.centered.dtype)
-            point = span.point(a, A)
+            A = span.matrix(span.slopes).astype(span.total.centered.dtype)
+            point = span.point(A)
             progress.record(point.objective - min(point.value, point.objective))
             if point.gap <= GAP_SHARE * tol:
                 yield replace(_step(point), stop=Stop.TOLERANCE)
-            span.add(a, A)
-            a = span.slopes(span.excess)[1]
+            span.step_toward(span.slopes, A)
     except (BudgetSpent, KeyboardInterrupt):
         if point is not None:
             yield _step(point)

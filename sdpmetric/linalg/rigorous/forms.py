@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, IndexArray
@@ -349,12 +350,11 @@ class Span:
         """Return the span of the rows in all features but some axes, and of these axes."""
         rows = centered.copy()
         rows[:, axes] = 0.0
-        Q, R = np.linalg.qr(rows.T)
-        U, sigma, _ = np.linalg.svd(R)
-        is_sizable = sigma > 2.0**-50 * len(rows) * sigma.max(initial=0.0)
-        first = int(is_sizable.sum())
+        Q, R, _ = scipy.linalg.qr(rows.T, mode="economic", pivoting=True, check_finite=False)
+        sizes = np.abs(np.diag(R))
+        first = int(np.count_nonzero(sizes > 2.0**-50 * len(rows) * sizes.max(initial=0.0)))
         basis = np.zeros((centered.shape[1], first + len(axes)))
-        basis[:, :first] = Q @ U[:, is_sizable]
+        basis[:, :first] = Q[:, :first]
         basis[axes] = 0.0
         basis[axes, np.arange(first, len(basis.T))] = 1.0
         return cls(X, centered, basis, multiple)
