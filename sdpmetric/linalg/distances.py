@@ -199,13 +199,6 @@ class Blocks:
             rows += [(first + a, first + b, block) for a, b in pairwise(cuts)]
         return rows
 
-    def used_by(self, first: IndexArray, second: IndexArray) -> tuple[LongArray, Blocks, IndexArray, IndexArray]:
-        """Return the points of some pairs, their blocks, and the pairs by numbers of these points."""
-        is_used = np.zeros(int(self.bounds[-1]), dtype=bool)
-        is_used[first] = is_used[second] = True
-        used, place = np.flatnonzero(is_used), np.cumsum(is_used, dtype=np.int32) - np.int32(1)
-        return used, Blocks(np.searchsorted(used, self.bounds).astype(np.int64)), place[first], place[second]
-
     def times(self, X: NDArray[np.floating], W: NDArray[np.floating]) -> NDArray[np.floating]:
         """Return ``X[rows] @ W[b]`` for the rows of each block b; X (n, d), W (c, d, r)."""
         n_parts, W = threads.part_count(X.size * W.shape[2], threads.PRODUCT_WORK), W.astype(X.dtype, copy=False)

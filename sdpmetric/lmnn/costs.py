@@ -32,11 +32,11 @@ from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.engine.threads import check_deadline
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import Blocks, adjoint, distances, laplacian_form, weighted_differences
+from sdpmetric.linalg.distances import Blocks, adjoint, distances, weighted_differences
 from sdpmetric.linalg.rigorous.directed import above, product_above, products_above, sum_above, trace_above
 from sdpmetric.linalg.rigorous.forms import Images
 from sdpmetric.lmnn.impostors import SearchMethod, collect
-from sdpmetric.lmnn.margins import are_unit_hinges, hinge_slopes, signed_pairs, target_distances
+from sdpmetric.lmnn.margins import are_unit_hinges, hinge_slopes, target_distances
 from sdpmetric.lmnn.sources import LabeledTriplets, TripletSource
 
 
@@ -230,13 +230,6 @@ class Push:
         multiples = (MULTIPLES / cost).tolist()
         rising = bisect_left(multiples, 0.0, key=slope)  # the sum is convex
         return min(((s, value(s)) for s in multiples[max(rising - 1, 0) : rising + 1]), key=itemgetter(1))
-
-    def adjoint(self, points: FloatArray, triplets: Triplets, values: FloatArray) -> FloatArray:
-        """Return ``sum_t a_t B_t`` for each metric, (c, p, p), at points (c n, p)."""
-        first, second, weights = signed_pairs(triplets, values)
-        A = laplacian_form(points, *self.point_pairs(first, second), weights, self.blocks)
-        total: FloatArray = 0.5 * (A + np.swapaxes(A, 1, 2))
-        return total
 
     def all_triplets(self) -> Triplets:
         """Return all triplets that have a weight."""

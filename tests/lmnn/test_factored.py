@@ -15,12 +15,12 @@ from sdpmetric.core import pairs
 from sdpmetric.core.steps import Budget
 from sdpmetric.datasets import reduce
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import Blocks
 from sdpmetric.linalg.search import Stop
 from sdpmetric.lmnn.solvers import factored, working_set
 from sdpmetric.lmnn.solvers.active_set import Coordinates
 from sdpmetric.lmnn.solvers.gradient_projection import PAPER, PaperStep, gradient_projection
-from sdpmetric.lmnn.solvers.working_set import MovableTriplets
+from sdpmetric.lmnn.solvers.hinges import Hinges
+from sdpmetric.lmnn.solvers.refinement import least_change
 
 
 def blobs(seed: int = 0, n: int = 90, d: int = 6, push_weight: float = 0.3) -> sm.LMNNProblem:
@@ -242,10 +242,10 @@ def test_the_trace_says_why_each_round_stopped():
 
 
 def test_multipliers_without_room_stay():
-    anchor, impostor, target = np.arange(3, dtype=np.int32)[:, None]
-    movable = MovableTriplets(np.eye(3), Blocks.one(3), (anchor, impostor), (anchor, target), np.ones(1), np.ones(1))
-    movable.set_face(np.eye(3)[None])
-    assert not movable.least_change(np.eye(3)[None]).any()
+    problem = blobs(n=20)
+    hinges = Hinges.of_triplets(problem.push, problem.points, problem.push.all_triplets())
+    change = least_change(hinges, np.zeros(hinges.shape), np.eye(6)[None], 0.0)
+    assert not change.any()
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.01])

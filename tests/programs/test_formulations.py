@@ -7,7 +7,7 @@ from instances import assert_close, make_instance
 
 import sdpmetric as sm
 from sdpmetric.lmnn import written as formulations
-from sdpmetric.lmnn.solvers.reduced_program import Reduction
+from sdpmetric.lmnn.solvers.reduced_program import ReducedProgram
 from sdpmetric.programs import named, to_cvxpy
 
 
@@ -22,7 +22,7 @@ def test_multipliers_of_the_squared_hinge_have_no_bound():
     problem = make_instance("plain", 1, loss="squared_hinge").problem
     every = problem.push.all_triplets()
     with pytest.raises(ValueError, match="no upper bound"):
-        Reduction(problem).program(1.0, every[:5], every[5:])
+        assert ReducedProgram(problem, every[:5], every[5:]).program
 
 
 @pytest.mark.parametrize(("loss", "several"), [("hinge", False), ("squared_hinge", False), ("hinge", True)])

@@ -24,12 +24,10 @@ from sdpmetric.core.certificate import Dual
 from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine.lazy import cached
 from sdpmetric.linalg import psd
-from sdpmetric.linalg.distances import laplacian_form
-from sdpmetric.lmnn.bound import best_multiple_bound
-from sdpmetric.lmnn.costs import Push, stacked_points
+from sdpmetric.lmnn.costs import stacked_points
 from sdpmetric.lmnn.impostors import TooManyCandidates
-from sdpmetric.lmnn.margins import hinge_slopes, slope_pairs
 from sdpmetric.lmnn.problem import LargeMarginProblem
+from sdpmetric.lmnn.solvers.hinges import Hinges
 
 # Cost of a unit null direction where it is treated as all other directions: nearly 0, so slopes
 # along it prove little. The certificate of the problem takes it as 0.
@@ -63,10 +61,6 @@ class Coordinates:
         """Null directions separate impostors of another group, (c n,), or of none if None."""
         return self.problem.null_groups if self.whitened else None
 
-    def embed(self, L: FloatArray) -> FloatArray:
-        blocks = self.problem.push.blocks
-        return blocks.times(self.points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
-
     def lift(self, L: FloatArray) -> FloatArray:
         return self.problem.lift(L) if self.whitened else self.problem.squeeze(L)
 
@@ -90,7 +84,7 @@ class ActiveSet:
 
     Attributes
     ----------
-    candidates, slopes : Candidates and (nnz, K) array
+    hinges, slopes : Hinges and (nnz, K) array
         N^(t), and the slopes of N_t at the latest update, else 0.
     matrices : (c, p, p) array
         ``sum_t slope_t B_t`` of each metric.
@@ -101,11 +95,10 @@ class ActiveSet:
     """
 
     def __init__(self, coordinates: Coordinates, by_triplet: bool = False) -> None:
-        self.push, self.points = coordinates.problem.push, coordinates.points
-        self._groups = coordinates.groups
-        self.candidates = Candidates.none()
-        self._rows: LongArray = np.zeros(0, dtype=np.int64)
-        self.slopes: FloatArray = np.zeros((0, self.candidates.targets.shape[1]))
+        self._push, self._points, self._groups = coordinates.problem.push, coordinates.points, coordinates.groups
+        self._candidates = Candidates.none()
+        self.hinges = Hinges.of(self._push, self._points, self._candidates)
+        self.slopes: FloatArray = np.zeros(self.hinges.shape)
         self._member: FloatArray | None = np.zeros_like(self.slopes) if by_triplet else None
         self.matrices: FloatArray = np.zeros_like(coordinates.costs)
         self.loss, self.n_active, self.n_searched = 0.0, 0, 0
@@ -113,86 +106,70 @@ class ActiveSet:
     @property
     def size(self) -> int:
         """Number of pairs of an anchor and a possible impostor on the list."""
-        return len(self.candidates.impostors)
+        return len(self.slopes)
 
     @property
     def n_rows(self) -> int:
         """Number of anchors, times the number of metrics."""
-        return len(self.candidates.anchors)
+        return len(self._candidates.anchors)
 
     # -- lines 7 and 8: search all triplets, and add what is active to the list ----------------------------------------
 
-    def search(self, Z: FloatArray, max_pairs: float = np.inf) -> LongArray | None:
-        """Add all triplets that are active at the embedded points Z; None, and nothing is added, for too many pairs.
+    def search(self, L: FloatArray, max_pairs: float = np.inf) -> LongArray | None:
+        """Add all triplets that are active at factors; None, and nothing is added, for too many pairs.
 
         Returns the position that each pair had on the list, (nnz,), -1 for new pairs.
         """
         try:
-            new = self.push.candidates(Z, self._groups, max_pairs=max_pairs)
+            Z = self._push.blocks.times(self._points, np.swapaxes(L, 1, 2))
+            new = self._push.candidates(Z, self._groups, max_pairs=max_pairs)
         except TooManyCandidates:
             return None
-        old, self.n_searched = self.candidates, len(new.impostors)
+        old, self.n_searched = self._candidates, len(new.impostors)
         # Every search lists the same rows, so row and impostor name a pair; of equals the first, old one stays.
-        rows = np.concatenate([self._rows, new.rows])
+        rows = np.concatenate([old.rows, new.rows])
         impostors = np.concatenate([old.impostors, new.impostors])
-        _, first = np.unique(rows * len(self.points) + impostors, return_index=True)
+        _, first = np.unique(rows * len(self._points) + impostors, return_index=True)
         weights = new.weights
         if old.weights is not None and new.weights is not None:
             weights = np.concatenate([old.weights, new.weights])[first]
         indptr = np.searchsorted(rows[first], np.arange(len(new.anchors) + 1))
-        positions = np.where(first < len(self._rows), first, -1)
+        positions = np.where(first < len(old.impostors), first, -1)
         self._replace(Candidates(new.anchors, new.targets, indptr, impostors[first], weights), positions)
         return positions
 
     def drop(self, keep: BoolArray) -> LongArray:
         positions = np.flatnonzero(keep)
-        self._replace(self.candidates.select(keep), positions)
+        self._replace(self._candidates.select(keep), positions)
         return positions
 
     def _replace(self, candidates: Candidates, positions: LongArray) -> None:
-        self.candidates, self._rows = candidates, candidates.rows
-        self.slopes = carried(self.slopes, positions, candidates)
+        self._candidates, self.hinges = candidates, Hinges.of(self._push, self._points, candidates)
+        self.slopes = carried(self.slopes, positions, self.hinges)
         if self._member is not None:
-            self._member = carried(self._member, positions, candidates)
+            self._member = carried(self._member, positions, self.hinges)
 
     # -- lines 10 and 13: the active triplets of the list, and the gradient --------------------------------------------
 
-    def update(self, Z: FloatArray, *, after_search: bool) -> None:
-        """Find the active triplets of the list at the embedded points Z, and the gradient of their hinges (Eq. 19)."""
-        C = self.candidates
-        target_D = self.push.target_distances(Z, C)
-        losses, slopes = hinge_slopes(Z, C, 0.0, self.push.squared, target_D)
+    def update(self, L: FloatArray, *, after_search: bool) -> None:
+        """Find the active triplets of the list at factors, and the gradient of their hinges (Eq. 19)."""
+        losses, slopes = self.hinges.slopes(L)
         if self._member is not None:
             if after_search:
                 self._member[slopes > 0.0] = 1.0
             losses, slopes = losses * self._member, slopes * self._member
-        slopes *= self.push.weight
         # A new array in both cases: multipliers of earlier iterations refer to the old one.
         if after_search:
-            self.matrices = self._margin_sums(slopes)
+            self.matrices = self.hinges.margin_sums(slopes)
         else:
-            self.matrices = self.matrices + self._margin_sums(slopes - self.slopes)
-        self.slopes, self.loss = slopes, self.push.weight * float(losses.sum())
+            self.matrices = self.matrices + self.hinges.margin_sums(slopes - self.slopes)
+        self.slopes, self.loss = slopes, float(losses.sum())
         self.n_active = int(np.count_nonzero(slopes))
 
-    def _margin_sums(self, values: FloatArray) -> FloatArray:
-        """Return ``sum_t values_t B_t``, (c, p, p), at the cost of the points that are used."""
-        changed = np.asarray(values.any(axis=1))
-        C, values = self.candidates.select(changed), values[changed]
-        first, second, weights = slope_pairs(C, values, self.push.anchors_by_target(C))
-        used, blocks, first, second = self.push.blocks.used_by(first, second)
-        A = laplacian_form(self.points[used], first, second, weights, blocks)
-        total: FloatArray = 0.5 * (A + np.swapaxes(A, 1, 2))
-        return total
 
-    def dual(self, candidates: Candidates, values: FloatArray) -> Dual:
-        """Return multipliers of a list as the problem knows them, by numbers of examples."""
-        return Dual(*self.push.as_examples(candidates).triplets(values))
-
-
-def carried(values: FloatArray, positions: LongArray, candidates: Candidates) -> FloatArray:
+def carried(values: FloatArray, positions: LongArray, hinges: Hinges) -> FloatArray:
     """Return values of the triplets of a list for its updated list, 0 for new triplets."""
-    new = np.zeros((len(positions), candidates.targets.shape[1]))
+    new = np.zeros(hinges.shape)
     old = positions >= 0
     if len(values):
         new[old] = values[positions[old]]
@@ -212,24 +189,19 @@ OPTIONS = AverageOptions()
 class Multipliers:
     """A multiplier ``a >= 0`` for each triplet of a list, and what the lower bound needs of them."""
 
-    push: Push
+    hinges: Hinges
     values: FloatArray  # (nnz, K)
     matrices: FloatArray  # sum a_t B_t of each metric in the coordinates of the loop, (c, p, p)
     whitened: FloatArray  # the same in coordinates that make the linear cost the identity
-    sums: FloatArray  # sum a, sum a^2 / w, and the largest a / w
+    sums: FloatArray
 
     @cached
     def bound(self) -> float:
-        return _bound(self.push, self.whitened, self.sums)
+        return _bound(self.hinges, self.whitened, self.sums)
 
 
-def _bound(push: Push, whitened: FloatArray, sums: FloatArray) -> float:
-    if push.weight == 0.0:
-        return 0.0
-    largest = max((psd.largest_eigenvalue(B) for B in whitened), default=0.0)
-    total, squares, peak = sums.tolist()
-    headroom = push.weight / peak if peak > 0 else np.inf
-    return best_multiple_bound(total, squares if push.squared else None, largest, push.weight, headroom)[0]
+def _bound(hinges: Hinges, whitened: FloatArray, sums: FloatArray) -> float:
+    return hinges.bound(sums, max((psd.largest_eigenvalue(B) for B in whitened), default=0.0))
 
 
 class ErgodicDual:
@@ -253,7 +225,7 @@ class ErgodicDual:
 
     def multipliers(self) -> Callable[[], Dual]:
         """Return a function that lists the multipliers that prove the bound now."""
-        return partial(self._active.dual, self._active.candidates, self.best.values)
+        return partial(self._active.hinges.dual, self.best.values)
 
     def add(self, step: float) -> None:
         """Count the slopes at the current metric in the average, weighted by the step that they lead to."""
@@ -265,9 +237,9 @@ class ErgodicDual:
 
     def follow(self, positions: LongArray) -> None:
         """Carry over the values of each triplet to the list that the active set has now."""
-        C = self._active.candidates
-        self._values = carried(self._values, positions, C)
-        self.best = replace(self.best, values=carried(self.best.values, positions, C))
+        hinges = self._active.hinges
+        self._values = carried(self._values, positions, hinges)
+        self.best = replace(self.best, hinges=hinges, values=carried(self.best.values, positions, hinges))
 
     def improve(self, objective: float) -> bool:
         """Move the best multipliers toward the average and toward the slopes; whether the average is to start again."""
@@ -304,16 +276,12 @@ class ErgodicDual:
             return (1 - s) * x + s * y
 
         def loss(s: float) -> float:
-            return -_bound(a.push, mixed(s, a.whitened, b.whitened), mixed(s, a.sums, b.sums))
+            return -_bound(a.hinges, mixed(s, a.whitened, b.whitened), mixed(s, a.sums, b.sums))
 
         best = minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-3, "maxiter": 12})
         s = float(best.x)
         return self._multipliers(mixed(s, a.values, b.values), mixed(s, a.matrices, b.matrices))
 
     def _multipliers(self, values: FloatArray, matrices: FloatArray) -> Multipliers:
-        push, weights, ratios = self._active.push, self._active.candidates.weights, values
-        if weights is not None:
-            ratios = values / np.where(weights > 0, weights, 1.0)[:, None]
-        squares = float(np.sum(values * ratios)) if push.squared else 0.0
-        sums = np.array([float(values.sum()), squares, float(ratios.max(initial=0.0))])
-        return Multipliers(push, values, matrices, self._whiten(matrices), sums)
+        hinges = self._active.hinges
+        return Multipliers(hinges, values, matrices, self._whiten(matrices), hinges.sums(values))

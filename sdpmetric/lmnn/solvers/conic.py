@@ -21,9 +21,9 @@ from sdpmetric.core.triplets import Triplets
 from sdpmetric.lazy import cvxpy as cp
 from sdpmetric.linalg import psd
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.solvers import factored, reduced_program
+from sdpmetric.lmnn.solvers import factored
 from sdpmetric.lmnn.solvers.factored import solved_by_zero
-from sdpmetric.lmnn.solvers.reduced_program import Reduction, state
+from sdpmetric.lmnn.solvers.reduced_program import ReducedProgram, state, violated
 from sdpmetric.lmnn.solvers.refinement import refined_dual
 from sdpmetric.lmnn.written import metric_names
 from sdpmetric.programs.bound import bound
@@ -83,7 +83,7 @@ def steps(
         yield trivial
         return
     components = yield from _cheap_point(problem, budget, problem.euclidean if init is None else init, init)
-    yield from generate(Reduction(problem), problem.whitened(components), chosen, budget, tol, polish=polish)
+    yield from generate(problem, problem.whitened(components), chosen, budget, tol, polish=polish)
 
 
 def _cheap_point(
@@ -104,46 +104,40 @@ def _cheap_point(
 
 
 def generate(
-    reduction: Reduction, L: FloatArray, backend: Backend, budget: Budget, tol: float, *, polish: bool
+    problem: LargeMarginProblem, L: FloatArray, backend: Backend, budget: Budget, tol: float, *, polish: bool
 ) -> Iterator[Step]:
     """Reduced programs, an exhaustive search after each, until no hinge differs from what replaces it."""
-    problem, components = reduction.problem, reduction.coordinates.lift(L)
+    components = problem.lift(L)
     certificate = problem.certify(components)
     if np.isfinite(budget.max_time):  # the answer if time ends before the first program does
         yield Step(components, lower_bound=certificate.lower_bound, certificate=certificate)
     settings, objective = list(backend.settings), certificate.objective
-    free, at_bound = reduction.index_sets(L)
-    faces = reduction.first_faces(L, free, at_bound)
-    best_gap, patience = np.inf, OPTIONS.patience
+    reduced, best_gap, patience = ReducedProgram.around(problem, L), np.inf, OPTIONS.patience
     while patience > 0 and settings:
         # State and solve.
         # In whitened coordinates the trace is the cost, and that of an optimal metric is below every objective.
-        reduced = reduction.program(objective or 1.0, free, at_bound, faces)
+        reduced = replace(reduced, unit=objective or 1.0)
         budget.spend()
         status = backend.run(reduced.program, budget, settings[0])
-        if "unbounded" in status and len(at_bound):
+        if "unbounded" in status and len(reduced.at_bound):
             # The point is so far from the optimum that too many triplets were taken to be at their bound.
-            order = np.argsort(reduction.excess(L, at_bound), kind="stable")
-            freed, bounded = np.split(order, [max(reduced_program.OPTIONS.small, 2 * len(free))])
-            free, at_bound = Triplets.join(free, at_bound[freed]), at_bound[bounded]
+            reduced = reduced.freed(L)
             continue
         if reduced.program.value is None or not np.isfinite(reduced.program.value):
             settings = settings[1:]
             continue
         # Certify.
-        L, dual = psd.stack([psd.factor(M) for M in reduced.metrics]), reduced.dual
-        step = _certified(reduction, L, dual, tol, polish)
+        L, dual = reduced.factors, reduced.dual
+        step = _certified(problem, L, dual, tol, polish)
         yield step
         gap = relative_gap(step.objective, step.lower_bound)
         patience = OPTIONS.patience if gap < OPTIONS.better * best_gap else patience - 1
         best_gap, objective = min(best_gap, gap), min(objective, step.objective)
-        # Separate.
-        n_free = len(free)
-        free, at_bound = reduction.separate(L, free, at_bound)
-        full_cone = faces is None or all(len(Q) == Q.shape[1] for Q in faces)
-        if len(free) == n_free and full_cone:  # the reduced program is the full one: only accuracy is missing
+        # Separate: the backend's own multipliers show which directions the faces lack.
+        n_free, has_whole_cones = len(reduced.free), reduced.has_whole_cones
+        reduced = reduced.separated(L, dual)
+        if len(reduced.free) == n_free and has_whole_cones:  # it is the full program: only accuracy is missing
             settings = settings[1:]
-        faces = reduction.faces(L, dual)  # the backend's own multipliers show which directions the faces lack
     if patience == OPTIONS.patience and best_gap == np.inf:  # no program was solved
         yield replace(Step.of_certificate(components, certificate), n_active=0, status=Status.SOLVER_ERROR)
 
@@ -162,14 +156,14 @@ def generate_within(
     one of the whole program, since more hinges cost there, and a feasible point of it has the certified objective. A
     solve that is interrupted returns an earlier metric, with a certificate of the problem without the constraints.
     """
-    reduction, n = Reduction(problem, whitened=False), len(problem.X)
+    push, n = problem.push, len(problem.X)
     start = factored.steps(problem, Budget(), OPTIONS.start_tol, init=init)
     *_, (best, _) = until_closed(start, OPTIONS.start_tol)
     L = problem.stack(best.components)
-    free = reduction.violated(L, OPTIONS.start_width)
+    free = violated(problem, problem.embed(best.components), widen=OPTIONS.start_width)
     while True:
         stated = state(problem, triplets=free).program
-        metrics = [named(stated)[name] for name in metric_names(problem.push)]
+        metrics = [named(stated)[name] for name in metric_names(push)]
         further = list(constraints(*metrics))
         program = cp.Problem(stated.objective, [*stated.constraints, *further])
         check(program)
@@ -181,16 +175,17 @@ def generate_within(
             break
         L = psd.stack([psd.factor(np.asarray(M.value)) for M in metrics])
         yield Step(problem.squeeze(L))
-        violated = reduction.violated(L)
-        excess = np.maximum(reduction.excess(L, violated), 0.0)
-        is_new = ~np.isin(violated.keys(n), free.keys(n)) & (excess > 0.0)
-        cost = problem.push.ceilings(violated) @ np.where(is_new, excess**2 if problem.squared else excess, 0.0)
+        Z = problem.embed(L)
+        triplets = violated(problem, Z)
+        excess = np.maximum(1.0 - push.margins(Z, triplets), 0.0)
+        is_new = ~np.isin(triplets.keys(n), free.keys(n)) & (excess > 0.0)
+        cost = push.ceilings(triplets) @ np.where(is_new, excess**2 if problem.squared else excess, 0.0)
         if cost <= OPTIONS.negligible * tol * abs(program.value):
             break
-        free = Triplets.join(free, violated[is_new])
+        free = Triplets.join(free, triplets[is_new])
     proven = bound(program)
     if proven.point is not None:
-        L = psd.stack([psd.factor(proven.point[name]) for name in metric_names(problem.push)])
+        L = psd.stack([psd.factor(proven.point[name]) for name in metric_names(push)])
     components = problem.squeeze(L)
     certificate = problem.certify(components)
     assert isinstance(certificate, DualityCertificate)
@@ -205,13 +200,13 @@ def generate_within(
     yield Step.of_certificate(components, certificate)
 
 
-def _certified(reduction: Reduction, L: FloatArray, dual: Dual, tol: float, polish: bool) -> Step:
+def _certified(problem: LargeMarginProblem, L: FloatArray, dual: Dual, tol: float, polish: bool) -> Step:
     """Certify with the backend's own multipliers, and with refined multipliers only if these do not prove `tol`."""
-    components = reduction.coordinates.lift(L)
-    step = Step.certified(reduction.problem, components, dual)
+    components = problem.lift(L)
+    step = Step.certified(problem, components, dual)
     backend_bound = step.lower_bound
     if polish and relative_gap(step.objective, backend_bound) > tol:
-        refined = Step.certified(reduction.problem, components, refined_dual(reduction.problem, L, dual))
+        refined = Step.certified(problem, components, refined_dual(problem, L, dual))
         step = refined if refined.lower_bound > backend_bound else step
     certificate = step.certificate
     assert isinstance(certificate, DualityCertificate)

@@ -240,7 +240,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         reason = descend(state, working, gamma, rule)
         value = working.value(state.L, gamma)
         objective = value.objective
-        bound = rule.best or prove(working, state.L, gamma)
+        bound = rule.best or prove(working.hinges, state.L, gamma)
         # A round that did not improve the bound has stopped too early: the next one is longer.
         stall = stall if bound.value > state.lower_bound else max(0.1 * stall, OPTIONS.smallest_stall)
         _keep(state, working, bound)
@@ -306,7 +306,7 @@ class StopRule:
 
     def _proven(self, L: FloatArray, decrease: float) -> Stop:
         """Prove a bound, and say whether the gap ends the round; also when the next proof is due."""
-        bound = prove(self.working, L, self.gamma)
+        bound = prove(self.working.hinges, L, self.gamma)
         if self.best is None or bound.value > self.best.value:
             self.best = bound
         objective, aim = self.working.value(L, self.gamma).objective, OPTIONS.aimed_share * self.tol
@@ -400,7 +400,7 @@ def _keep(state: State, working: WorkingSet, bound: Bound) -> None:
     """Keep a bound that is better than those before it; of fewer than all anchors it is an estimate."""
     if bound.value > state.lower_bound:
         state.lower_bound = bound.value
-        state.dual = working.dual(bound.multipliers) if working.has_all_anchors else None
+        state.dual = working.hinges.dual(bound.multipliers) if working.has_all_anchors else None
 
 
 def _step(state: State, working: WorkingSet, gamma: float, widen: float | None) -> Step:

@@ -141,21 +141,20 @@ def gradient_projection(
     searched_metric, search, converged = M, True, False
     while True:  # line 5
         budget.spend()
-        Z = coordinates.embed(L)
         linear = float(np.sum(costs * M))
-        active.update(Z, after_search=False)  # lines 10 and 11
+        active.update(L, after_search=False)  # lines 10 and 11
         # Eq. 18, too low while there are active triplets that are not on the list.
         listed_objective = linear + active.loss
         is_last = budget.spent >= budget.max_iter
         search = search or is_last or rule.search_is_due(t, since_search) or listed_objective <= dual.bound  # line 6
         if search:
-            positions = active.search(Z, rule.limit)  # lines 7 and 8
+            positions = active.search(L, rule.limit)  # lines 7 and 8
             if positions is None:  # too many for the list: half the way back
                 M = 0.5 * (M + searched_metric)
                 L, t = _factors(M), t + 1
                 continue
             dual.follow(positions)
-            active.update(Z, after_search=True)
+            active.update(L, after_search=True)
             rule.follow(listed_objective, linear + active.loss, active)
             if converged and (positions < 0).any():
                 rule.restart()

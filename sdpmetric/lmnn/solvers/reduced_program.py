@@ -24,12 +24,13 @@ from sdpmetric.core.registry import formulation
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.engine.lazy import cached
 from sdpmetric.lazy import cvxpy as cp
+from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.lines import Lines
 from sdpmetric.lmnn.costs import Push, list_triplets
 from sdpmetric.lmnn.impostors import TooManyCandidates
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.solvers.active_set import Coordinates
+from sdpmetric.lmnn.solvers.hinges import Hinges
 from sdpmetric.lmnn.written import MARGINS, SLACKS, chosen_triplets, lines, metric_names
 from sdpmetric.programs.atoms import metric_variable, squared_distances, triplet_margins
 from sdpmetric.programs.exact_program import ExactProgram, Point, named, printed
@@ -154,128 +155,123 @@ class ReductionOptions:
 OPTIONS = ReductionOptions()
 
 
+def violated(
+    problem: LargeMarginProblem, Z: FloatArray, groups: IndexArray | None = None, widen: float = 0.0
+) -> Triplets:
+    """Search for the triplets with a hinge that may be active at embedded points, or nearly so, up to the limit.
+
+    Impostors are of the anchor's group, (c n,), or any if None.
+    """
+    push, everybody = problem.push, np.arange(len(problem.X), dtype=np.int32)
+    try:
+        blocks = [push.candidates(Z, groups, widen=widen, max_pairs=push.source.capacity(everybody))]
+    except TooManyCandidates as many:  # the rest is for later rounds
+        blocks = many.blocks
+    triplets = Triplets.join(*(list_triplets(push.as_examples(block)) for block in blocks))
+    return triplets[push.source.weights_of(triplets) > 0]
+
+
 @dataclass(frozen=True, eq=False)
 class ReducedProgram:
-    """A reduced program of LMNN or a relative.
+    """A reduced program of LMNN; a point is factors, (c, r, rank), of metrics in whitened coordinates.
 
     It is in units that divide M by `unit` and the objective by the push weight: there the multipliers lie between
     0 and their weights, which is what a solver's absolute tolerances are made for.
     """
 
+    problem: LargeMarginProblem
     free: Triplets
     at_bound: Triplets
-    program: cp.Problem
-    variables: Sequence[cp.Variable]  # N, the metrics divided by `unit`, on the faces
-    unit: float
-    push: Push
-    faces: Sequence[FloatArray]  # (rank, q) each: a metric is ``Q N Q^T``
+    faces: Sequence[FloatArray] | None = None  # (rank, q) each: a metric is ``Q N Q^T``; None for whole cones
+    unit: float = 1.0
+
+    @classmethod
+    def around(cls, problem: LargeMarginProblem, L: FloatArray) -> ReducedProgram:
+        """Free the triplets nearest to their kink at a point; the rest beyond the kink is at its bound."""
+        push, Z, entries = problem.push, _embedded(problem, L), L.shape[2] * (L.shape[2] + 1) // 2
+        is_small, at_bound = push.source.size <= OPTIONS.small, Triplets.join()
+        free = violated(problem, 0.0 * Z if is_small else Z, problem.null_groups, 0.5)
+        u = 1.0 - push.margins(Z, free)
+        if len(free) > OPTIONS.small and not push.squared:
+            order = np.argsort(np.abs(u), kind="stable")
+            nearest, beyond = np.split(order, [OPTIONS.free + int(OPTIONS.free_per_dimension * len(L) * entries)])
+            free, at_bound, u = free[nearest], free[beyond[u[beyond] > 0]], u[nearest]
+        # The slopes of smoothed hinges stand for the multipliers.
+        shares = np.concatenate([np.clip(u / OPTIONS.slope_width, 0.0, 1.0), np.ones(len(at_bound))])
+        triplets = Triplets.join(free, at_bound)
+        return cls(problem, free, at_bound, _faces(problem, L, Dual(triplets, push.ceilings(triplets) * shares)))
+
+    def separated(self, L: FloatArray, dual: Dual) -> ReducedProgram:
+        """Free the triplets whose hinge is not its replacement: at the bound but inactive, or left out but violated."""
+        push, n, Z, stated = self.problem.push, len(self.problem.X), _embedded(self.problem, L), self._triplets
+        new = violated(self.problem, Z, self.problem.null_groups)
+        new = new[(push.margins(Z, new) < 1.0) & ~np.isin(new.keys(n), stated.keys(n))]
+        inactive = push.margins(Z, self.at_bound) > 1.0
+        free = Triplets.join(self.free, new, self.at_bound[inactive])
+        return replace(self, free=free, at_bound=self.at_bound[~inactive], faces=_faces(self.problem, L, dual))
+
+    def freed(self, L: FloatArray) -> ReducedProgram:
+        """Free triplets at their bound, those first that are the least violated at a point."""
+        order = np.argsort(1.0 - self.problem.push.margins(_embedded(self.problem, L), self.at_bound), kind="stable")
+        freed, bounded = np.split(order, [max(OPTIONS.small, 2 * len(self.free))])
+        free = Triplets.join(self.free, self.at_bound[freed])
+        return replace(self, free=free, at_bound=self.at_bound[bounded])
+
+    @cached
+    def program(self) -> cp.Problem:
+        push, points = self.problem.push, self.problem.points
+        if push.squared and len(self.at_bound):
+            raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
+        weights = push.source.weights_of(self.at_bound)
+        margin_sums = Hinges.of_triplets(push, points, self.at_bound).margin_sums(weights[:, None])
+        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(self._faces, metric_names(push), strict=True))
+        variables, cones = zip(*stated, strict=True)
+        # trace(M) + mu sum_at_bound w_t (1 - <B_t, M>) + mu sum_free w_t xi_t, over mu
+        points_on_faces = [P @ Q for P, Q in zip(np.split(points, push.n_regions), self._faces, strict=True)]
+        loss, constraints = hinges([self.unit * N for N in variables], points_on_faces, push, self.free)
+        objective = loss + float(weights.sum())
+        for N, Q, B in zip(variables, self._faces, margin_sums, strict=True):
+            objective += cp.trace(self.unit * (Q.T @ (np.eye(len(B)) / push.weight - B) @ Q) @ N)
+        return cp.Problem(cp.Minimize(objective), [*constraints, *cones])
 
     @property
-    def value(self) -> float:
-        return self.push.weight * float(self.program.value)
+    def _faces(self) -> Sequence[FloatArray]:
+        return [np.eye(self.problem.points.shape[1])] * self.problem.n_regions if self.faces is None else self.faces
 
     @property
-    def metrics(self) -> list[FloatArray]:
-        """The solved metrics, (rank, rank) each, as the solver left them."""
-        return [Q @ (self.unit * np.asarray(N.value)) @ Q.T for Q, N in zip(self.faces, self.variables, strict=True)]
+    def _triplets(self) -> Triplets:
+        return Triplets.join(self.free, self.at_bound)
+
+    @property
+    def has_whole_cones(self) -> bool:
+        return all(len(Q) == Q.shape[1] for Q in self._faces)
+
+    @property
+    def factors(self) -> FloatArray:
+        """The solved metrics, as the solver left them."""
+        metrics = [named(self.program)[name].value for name in metric_names(self.problem.push)]
+        return psd.stack(
+            [psd.factor(Q @ (self.unit * np.asarray(N)) @ Q.T) for Q, N in zip(self._faces, metrics, strict=True)]
+        )
 
     @property
     def dual(self) -> Dual:
         """The multipliers of free triplets, as the solver left them, and of those at their bound."""
-        margins = [c for c in self.program.constraints if c.label == MARGINS]
-        solved = [self.push.weight * np.ravel(c.dual_value) for c in margins]
-        triplets = Triplets.join(self.free, self.at_bound)
-        return Dual(triplets, np.concatenate([*solved, self.push.ceilings(self.at_bound)]))
+        push, solved = self.problem.push, dual_of(self.program, self.free)
+        values = [] if solved is None else [push.weight * solved.values]
+        return Dual(self._triplets, np.concatenate([*values, push.ceilings(self.at_bound)]))
 
 
-@dataclass(frozen=True, eq=False)
-class Reduction:
-    """Reduced programs of LMNN; a point is factors, (c, r, rank), of metrics in whitened coordinates."""
+def _embedded(problem: LargeMarginProblem, L: FloatArray) -> FloatArray:
+    return problem.push.blocks.times(problem.points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
 
-    problem: LargeMarginProblem
-    whitened: bool = True
 
-    @property
-    def push(self) -> Push:
-        return self.problem.push
-
-    @cached
-    def coordinates(self) -> Coordinates:
-        return Coordinates(self.problem, self.whitened)
-
-    def program(
-        self, unit: float, free: Triplets, at_bound: Triplets, faces: Sequence[FloatArray] | None = None
-    ) -> ReducedProgram:
-        push, points = self.push, self.coordinates.points
-        if push.squared and len(at_bound):
-            raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
-        weights = push.source.weights_of(at_bound)
-        margin_sums = push.adjoint(points, at_bound, weights)
-        faces = [np.eye(points.shape[1])] * push.n_regions if faces is None else faces
-        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(faces, metric_names(push), strict=True))
-        variables, cones = zip(*stated, strict=True)
-        # <C, M> + mu sum_at_bound w_t (1 - <B_t, M>) + mu sum_free w_t xi_t, over mu
-        points_on_faces = [P @ Q for P, Q in zip(np.split(points, push.n_regions), faces, strict=True)]
-        loss, constraints = hinges([unit * N for N in variables], points_on_faces, push, free)
-        objective = loss + float(weights.sum())
-        for N, Q, C, B in zip(variables, faces, self.coordinates.costs, margin_sums, strict=True):
-            objective += cp.trace(unit * (Q.T @ (C / push.weight - B) @ Q) @ N)
-        program = cp.Problem(cp.Minimize(objective), [*constraints, *cones])
-        return ReducedProgram(free, at_bound, program, variables, unit, push, faces)
-
-    def excess(self, L: FloatArray, triplets: Triplets) -> FloatArray:
-        """Return ``u = 1 - <B_t, M>`` of triplets, (t,)."""
-        return 1.0 - self.push.margins(self.coordinates.embed(L), triplets)
-
-    def violated(self, L: FloatArray, widen: float = 0.0) -> Triplets:
-        """Search for the triplets with a hinge that may be active at a point, or nearly so, up to the limit."""
-        push, everybody = self.push, np.arange(len(self.problem.X), dtype=np.int32)
-        try:
-            max_pairs = push.source.capacity(everybody)
-            blocks = [
-                push.candidates(self.coordinates.embed(L), self.coordinates.groups, widen=widen, max_pairs=max_pairs)
-            ]
-        except TooManyCandidates as many:  # the rest is for later rounds
-            blocks = many.blocks
-        triplets = Triplets.join(*(list_triplets(push.as_examples(block)) for block in blocks))
-        return triplets[push.source.weights_of(triplets) > 0]
-
-    def index_sets(self, L: FloatArray) -> tuple[Triplets, Triplets]:
-        """Free the triplets nearest to their kink; the rest beyond the kink is at its bound."""
-        push, rank = self.push, self.coordinates.points.shape[1]
-        none = Triplets.join()
-        if push.source.size <= OPTIONS.small:
-            return self.violated(np.zeros((len(L), 1, L.shape[2]))), none
-        triplets = self.violated(L, 0.5)
-        if len(triplets) <= OPTIONS.small or push.squared:
-            return triplets, none
-        u = self.excess(L, triplets)
-        order = np.argsort(np.abs(u), kind="stable")
-        n_free = OPTIONS.free + int(OPTIONS.free_per_dimension * len(L) * rank * (rank + 1) / 2)
-        beyond = order[n_free:]
-        return triplets[order[:n_free]], triplets[beyond[u[beyond] > 0]]
-
-    def separate(self, L: FloatArray, free: Triplets, at_bound: Triplets) -> tuple[Triplets, Triplets]:
-        """Free the triplets whose hinge is not its replacement: at the bound but inactive, or left out but violated."""
-        n, violated = len(self.problem.X), self.violated(L)
-        violated = violated[self.excess(L, violated) > 0]
-        inactive = self.excess(L, at_bound) < 0
-        new = violated[~np.isin(violated.keys(n), np.concatenate([free.keys(n), at_bound.keys(n)]))]
-        return Triplets.join(free, new, at_bound[inactive]), at_bound[~inactive]
-
-    def first_faces(self, L: FloatArray, free: Triplets, at_bound: Triplets) -> list[FloatArray] | None:
-        """Return faces to begin with: the slopes of smoothed hinges stand for the multipliers."""
-        slopes = np.clip(self.excess(L, free) / OPTIONS.slope_width, 0.0, 1.0)
-        triplets = Triplets.join(free, at_bound)
-        shares = np.concatenate([slopes, np.ones(len(at_bound))])
-        return self.faces(L, Dual(triplets, self.push.ceilings(triplets) * shares))
-
-    def faces(self, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
-        """Return the subspaces that the next metrics may use, or None for all of them, if that is cheap."""
-        if L.shape[2] <= OPTIONS.full_cone:
-            return None
-        margin_sums = self.push.adjoint(self.coordinates.points, dual.triplets, dual.values)
-        return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, margin_sums, strict=True)]
+def _faces(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
+    """Return the subspaces that the next metrics may use, or None for all of them, if that is cheap."""
+    if L.shape[2] <= OPTIONS.full_cone:
+        return None
+    margin_sums = Hinges.of_triplets(problem.push, problem.points, dual.triplets).margin_sums(dual.values[:, None])
+    return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, margin_sums, strict=True)]
 
 
 def _face(L: FloatArray, S: FloatArray) -> FloatArray:

@@ -13,34 +13,31 @@ multiplier to its bounds, the change ``c = D A y`` with ``A(y)_t = <B_t, Q y Q^T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdpmetric.arrays import FloatArray, LongArray
+from sdpmetric.arrays import FloatArray
 from sdpmetric.core.certificate import Dual
 from sdpmetric.engine.threads import check_deadline
-from sdpmetric.lmnn.bound import best_multiple_bound
 from sdpmetric.lmnn.problem import LargeMarginProblem
-from sdpmetric.lmnn.solvers.working_set import MovableTriplets, WorkingSet
-
-# Which entries of an array of multipliers.
-Entries = LongArray | tuple[LongArray, LongArray]
+from sdpmetric.lmnn.solvers.hinges import Hinges
 
 
 @dataclass(frozen=True)
 class RefinementOptions:
     """Which eigenvalues of ``sum a_t B_t`` are brought to 1, and how exactly."""
 
-    rounds: int = 3  # of multipliers that a descent proves its gap with,
-    final_rounds: int = 5  # and of those that another solver ends with
+    rounds: int = 3
     face: float = 0.9  # eigenvalues above this belong to the face if the metric has weight there
     hopeless: float = 1.2  # from this eigenvalue on multipliers run into their box before they can reach the cone
     tolerance: float = 0.02  # remaining violations, as a share of what the smoothing leaves of the gap
     metric_share: float = 3.0  # a direction is the metric's if its relative weight exceeds its slack by this factor
     iterations: int = 60  # of conjugate gradients,
     residual: float = 1e-6  # down to this share of the squared residual
+    dense_work: int = 100_000_000  # most multiplications to form the matrix of ``A* D A``,
+    ridge: float = 1e-6  # with a ridge of this share of its trace: directions that hardly any multiplier changes stay
 
 
 OPTIONS = RefinementOptions()
@@ -55,122 +52,107 @@ class Bound:
     """
 
     value: float
-    multipliers: FloatArray  # of the candidates of the last search, (nnz, K); a multiple of them is dual feasible
+    multipliers: FloatArray  # of the candidates, (nnz, K); a multiple of them is dual feasible
     smoothing_loss: float  # sum mu w [u]_+ - a u: what the width of the smoothing alone keeps the gap from closing
     eigenvalues: FloatArray
     eigenvectors: FloatArray
 
 
-def prove(working: WorkingSet, L: FloatArray, gamma: float) -> Bound:
-    """Prove a bound by the slopes at a factor, refined."""
-    slopes = working.slopes(L, gamma)
-    eigenvalues, eigenvectors = np.linalg.eigh(slopes.matrix)
-    sum_a = float(slopes.multipliers.sum())
-    sum_au = sum_a - float(np.sum((L @ slopes.matrix) * L))  # sum a_t u_t
-    smoothing_loss = 0.0 if working.problem.squared else working.weight * slopes.loss - sum_au
-    tolerance = OPTIONS.tolerance * smoothing_loss / max(sum_a, 1e-300)
+def prove(hinges: Hinges, L: FloatArray, gamma: float) -> Bound:
+    """Prove a bound by the slopes at factors, (c, r, rank), smoothed over a width, refined."""
+    losses, slopes = hinges.slopes(L, gamma)
+    return refined(hinges, L, slopes, None if hinges.push.squared else float(losses.sum()))
 
-    def bound(multipliers: FloatArray, largest: float) -> float:
-        total, squares, coincident = working.totals(multipliers)
-        return best_multiple_bound(total, squares, largest, working.weight, coincident=coincident)[0]
 
-    multipliers, largest = slopes.multipliers, float(eigenvalues.max(initial=0.0))
-    best = bound(multipliers, largest)
-    if largest <= OPTIONS.hopeless:
-        movable, entries = working.movable(multipliers)
-        rounds = refinements(movable, slopes.matrix, (eigenvalues, eigenvectors), L, OPTIONS.rounds, tolerance)
-        best, multipliers = best_of(rounds, movable, multipliers, entries, best, bound)
-    return Bound(best, multipliers, smoothing_loss, eigenvalues, eigenvectors)
+def refined(hinges: Hinges, L: FloatArray, multipliers: FloatArray, loss: float | None = None) -> Bound:
+    """Prove a bound by multipliers, refined at factors near the optimum; it is never below that of the given ones.
+
+    A loss, that of the hinges at the factors, gives multipliers that are slopes a smoothing loss.
+    """
+    matrix = hinges.margin_sums(multipliers)
+    w, V = np.linalg.eigh(matrix)
+    total, largest, smoothing_loss = float(multipliers.sum()), float(w.max(initial=0.0)), 0.0
+    if loss is not None:
+        smoothing_loss = loss - total + float(np.sum((L @ matrix) * L))  # sum a_t u_t = sum a_t - <sum a_t B_t, M>
+    best = Bound(hinges.bound(hinges.sums(multipliers), largest), multipliers, smoothing_loss, w, V)
+    is_movable = np.asarray((hinges.room(multipliers) > 0.0).any(axis=1))
+    if largest > OPTIONS.hopeless or not is_movable.any():
+        return best
+    tolerance = OPTIONS.tolerance * smoothing_loss / max(total, 1e-300)
+    movable, values = hinges.select(is_movable), multipliers[is_movable]
+    for _ in range(OPTIONS.rounds):
+        Q, E = _face(w, V, L)
+        if not Q.shape[2]:
+            break
+        room = movable.room(values)
+        change = least_change(replace(movable, points=movable.blocks.times(movable.points, Q)), room, E, tolerance)
+        next_values = np.clip(values - change, 0.0, np.inf if hinges.push.squared else movable.ceilings)
+        matrix, values = matrix + movable.margin_sums(next_values - values), next_values
+        w, V = np.linalg.eigh(matrix)
+        multipliers = multipliers.copy()
+        multipliers[is_movable] = values
+        value = hinges.bound(hinges.sums(multipliers), float(w.max()))
+        if value > best.value:
+            best = replace(best, value=value, multipliers=multipliers)
+        if w.max() <= 1.0 + max(tolerance, 1e-9):
+            break
+    return best
 
 
 def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> Dual:
-    """Refine given multipliers, at factors (c, r, rank) near the optimum; never for the worse.
-
-    Multipliers of a squared hinge, which determine the metric's hinges, stay as they are.
-    """
-    if problem.squared:
-        return dual
-    push, points = problem.push, problem.points
-    ceiling = push.ceilings(dual.triplets)
-    values = np.clip(dual.values, 0.0, ceiling)
-    inside = np.flatnonzero(np.minimum(values, ceiling - values) > 1e-6 * ceiling)
-    matrix, coincident = push.adjoint(points, dual.triplets, values), push.coincident(dual.triplets)
-
-    def bound(multipliers: FloatArray, largest: float) -> float:
-        at_anchors = float(multipliers[coincident].sum())
-        return best_multiple_bound(float(multipliers.sum()), None, largest, push.weight, coincident=at_anchors)[0]
-
-    T = dual.triplets[inside]
-    pairs = push.point_pairs(T.anchors, T.impostors), push.point_pairs(T.anchors, T.targets)
-    movable = MovableTriplets(points, push.blocks, *pairs, values[inside], ceiling[inside])
-    eigenpairs = np.linalg.eigh(matrix)
-    rounds = refinements(movable, matrix, eigenpairs, L, OPTIONS.final_rounds)
-    best = bound(values, float(eigenpairs[0].max(initial=0.0)))
-    return Dual(dual.triplets, best_of(rounds, movable, values, inside, best, bound)[1])
+    """Refine multipliers of triplets of the problem, at factors near the optimum."""
+    hinges = Hinges.of_triplets(problem.push, problem.points, dual.triplets)
+    values = np.clip(dual.values[:, None], 0.0, np.inf if problem.squared else hinges.ceilings)
+    return hinges.dual(refined(hinges, L, values).multipliers)
 
 
-def best_of(
-    rounds: Iterator[FloatArray],
-    movable: MovableTriplets,
-    multipliers: FloatArray,
-    entries: Entries,
-    best: float,
-    bound: Callable[[FloatArray, float], float],
-) -> tuple[float, FloatArray]:
-    """The best bound of some rounds of refinement, which is not below that of the multipliers as they are, and those.
-
-    The movable multipliers are some entries of the array. ``bound(multipliers, largest eigenvalue)`` judges a round.
-    """
-    refined, best_multipliers = multipliers.copy(), multipliers
-    for eigenvalues in rounds:
-        refined[entries] = movable.values
-        if (value := bound(refined, float(eigenvalues.max()))) > best:
-            best, best_multipliers = value, refined.copy()
-    return best, best_multipliers
+def _face(w: FloatArray, V: FloatArray, L: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvectors near 1 of each metric, (c, rank, width), and by how much to lower them, (c, width, width)."""
+    on_face = w > OPTIONS.face
+    width = int(on_face.sum(axis=1).max())
+    # The last eigenvectors of each metric; those that do not belong to its face are set to 0.
+    first = w.shape[1] - width
+    w, on_face = w[:, first:], on_face[:, first:]
+    Q = np.where(on_face[:, None], V[:, :, first:], 0.0)
+    metric_weight = np.sum((L @ Q) ** 2, axis=1)
+    change = np.where(on_face, w - 1.0, 0.0)
+    # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are removed. Of
+    # the two, the one that is the smaller in its own units is the one that vanishes at the optimum.
+    threshold = -OPTIONS.metric_share * change * metric_weight.max(axis=1, keepdims=True, initial=0.0)
+    change[(change < 0) & (metric_weight < threshold)] = 0.0
+    return Q, change[:, :, None] * np.eye(width)
 
 
-def refinements(
-    movable: MovableTriplets,
-    matrix: FloatArray,
-    eigenpairs: tuple[FloatArray, FloatArray],
-    L: FloatArray,
-    rounds: int,
-    tolerance: float = 0.0,
-) -> Iterator[FloatArray]:
-    """Move multipliers inside their box until ``I - sum a_t B_t`` is PSD, and complementary to the metric.
-
-    The matrix, (c, rank, rank), is ``sum a_t B_t``, with its eigenvalues and eigenvectors. Yields the eigenvalues, (c,
-    rank), after each round.
-    """
-    if not len(movable.values):
-        return
-    w, V = eigenpairs
-    for _ in range(rounds):
-        on_face = w > OPTIONS.face
-        width = int(on_face.sum(axis=1).max())
-        if width == 0:
-            return
-        # The last eigenvectors of each metric; those that do not belong to its face are set to 0.
-        w, on_face = w[:, -width:], on_face[:, -width:]
-        Q = np.where(on_face[:, None], V[:, :, -width:], 0.0)
-        metric_weight = np.sum((L @ Q) ** 2, axis=1)
-        change = np.where(on_face, w - 1.0, 0.0)
-        # Where the metric has weight S must vanish; elsewhere it may be positive, and only violations are removed. Of
-        # the two, the one that is the smaller in its own units is the one that vanishes at the optimum.
-        threshold = -OPTIONS.metric_share * change * metric_weight.max(axis=1, keepdims=True)
-        change[(change < 0) & (metric_weight < threshold)] = 0.0
-        movable.set_face(Q)
-        matrix = matrix + movable.move(_least_change(movable, change[:, :, None] * np.eye(width), tolerance))
-        w, V = np.linalg.eigh(matrix)
-        yield w
-        if w.max() <= 1.0 + max(tolerance, 1e-9):
-            return
+def least_change(face: Hinges, room: FloatArray, E: FloatArray, tolerance: float) -> FloatArray:
+    """Return ``D A y``, (nnz, K), for hinges in the coordinates of a face: ``A* D A y = E``, up to a tolerance."""
+    n_entries = len(E) * E.shape[1] * (E.shape[1] + 1) // 2
+    directly = np.count_nonzero(room) * n_entries**2 <= OPTIONS.dense_work
+    return room * face.forms(_by_matrix(face, room, E) if directly else _by_gradients(face, room, E, tolerance))
 
 
-def _least_change(movable: MovableTriplets, E: FloatArray, tolerance: float) -> FloatArray:
-    """The y with ``A* D A y = E`` up to a tolerance, or a thousandth; by conjugate gradients if the map is large."""
-    if (directly := movable.least_change(E)) is not None:
-        return directly
+def _by_matrix(face: Hinges, room: FloatArray, E: FloatArray) -> FloatArray:
+    """Return y by the matrix of ``A* D A``."""
+    C, (pair, slot), (row, column) = face.candidates, np.nonzero(room), np.triu_indices(E.shape[1])
+    scale = np.where(row == column, 1.0, math.sqrt(2.0)).astype(face.points.dtype)
+    A, rows = np.zeros((len(pair), len(E), len(scale)), scale.dtype), C.rows
+    of_targets = face.bases.ravel(), C.targets.ravel(), rows[pair] * room.shape[1] + slot
+    for sign, (first, second, place) in ((1, (C.anchors[rows], C.impostors, pair)), (-1, of_targets)):
+        differences = face.points[first] - face.points[second]
+        squares = differences[:, row] * differences[:, column] * scale
+        block = np.searchsorted(face.blocks.bounds, second[place], side="right") - 1
+        A[np.arange(len(pair)), block] += sign * squares[place]
+    A = A.reshape(len(pair), -1)
+    H = (A.T @ (room[pair, slot].astype(A.dtype)[:, None] * A)).astype(np.float64)
+    y = np.zeros_like(E)
+    if (trace := float(np.trace(H))) > 0.0:  # else no multiplier changes any direction
+        H[np.diag_indices_from(H)] += OPTIONS.ridge * trace
+        y[:, row, column] = np.linalg.solve(H, (E[:, row, column] * scale).ravel()).reshape(len(E), -1) / scale
+        y[:, column, row] = y[:, row, column]
+    return y
+
+
+def _by_gradients(face: Hinges, room: FloatArray, E: FloatArray, tolerance: float) -> FloatArray:
+    """Return y by conjugate gradients, up to a tolerance or a thousandth."""
     y, r = np.zeros_like(E), E.copy()
     d, rr = r.copy(), float(np.sum(r * r))
     first_rr = rr
@@ -179,7 +161,7 @@ def _least_change(movable: MovableTriplets, E: FloatArray, tolerance: float) -> 
         done = rr <= max(OPTIONS.residual * first_rr, tolerance * tolerance)
         if done or rr == 0.0 or rr > 1e6 * first_rr:  # the last: broken down
             break
-        Hd = movable.curvature(d)
+        Hd = face.adjoint(room * face.forms(d))
         curvature = float(np.sum(d * Hd))
         if not curvature > 1e-30 * rr:  # no multiplier changes this direction
             break
