@@ -134,14 +134,14 @@ def _by_matrix(face: Hinges, room: FloatArray, E: FloatArray) -> FloatArray:
     """Return y by the matrix of ``A* D A``."""
     C, (pair, slot), (row, column) = face.candidates, np.nonzero(room), np.triu_indices(E.shape[1])
     scale = np.where(row == column, 1.0, math.sqrt(2.0)).astype(face.points.dtype)
-    A, rows = np.zeros((len(pair), len(E), len(scale)), scale.dtype), C.rows
+    forms, rows = np.zeros((len(pair), len(E), len(scale)), scale.dtype), C.rows
     of_targets = face.bases.ravel(), C.targets.ravel(), rows[pair] * room.shape[1] + slot
     for sign, (first, second, place) in ((1, (C.anchors[rows], C.impostors, pair)), (-1, of_targets)):
         differences = face.points[first] - face.points[second]
         squares = differences[:, row] * differences[:, column] * scale
         block = np.searchsorted(face.blocks.bounds, second[place], side="right") - 1
-        A[np.arange(len(pair)), block] += sign * squares[place]
-    A = A.reshape(len(pair), -1)
+        forms[np.arange(len(pair)), block] += sign * squares[place]
+    A = forms.reshape(len(pair), len(E) * len(scale))
     H = (A.T @ (room[pair, slot].astype(A.dtype)[:, None] * A)).astype(np.float64)
     y = np.zeros_like(E)
     if (trace := float(np.trace(H))) > 0.0:  # else no multiplier changes any direction
