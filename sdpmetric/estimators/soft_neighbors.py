@@ -44,7 +44,16 @@ class SoftNeighborEstimator(MetricEstimator):
         return self.targets == "continuous"
 
     def _problem(self, X: Data, y: Labels, weights: Weights = None) -> Problem:
-        self._check_start(X.shape[1])
+        d = X.shape[1]
+        if isinstance(self.init, np.ndarray):
+            rows, columns = check_array(self.init, input_name="init").shape
+            if columns != d or rows > d or self.n_components not in (None, rows):
+                raise ValueError(
+                    f"init has shape {(rows, columns)}; expected {self.n_components or f'at most {d}'} rows "
+                    f"(n_components) and {d} columns (features)."
+                )
+        elif self.diagonal and self.init in ("pca", "lda", "covariance"):
+            raise ValueError(f"init={self.init!r} gives no diagonal matrix; with diagonal=True pass 'identity'.")
         return self._state(self.statement, X, y, sample_weight=weights)
 
     def _divided(self, n: int, groups: Labels | None) -> tuple[Rows, Rows]:
@@ -62,35 +71,22 @@ class SoftNeighborEstimator(MetricEstimator):
         np.fill_diagonal(squared, np.inf)
         return _regressed(squared, y, y)
 
-    def _check_start(self, d: int) -> None:
-        if self.warm_start and hasattr(self, "components_"):
-            self._check_features_of_last(self.components_.shape[1], d)
-        if isinstance(self.init, np.ndarray):
-            rows, columns = check_array(self.init, input_name="init").shape
-            if columns != d or rows > d or self.n_components not in (None, rows):
-                raise ValueError(
-                    f"init has shape {(rows, columns)}; expected {self.n_components or f'at most {d}'} rows "
-                    f"(n_components) and {d} columns (features)."
-                )
-        elif self.diagonal and self.init in ("pca", "lda", "covariance"):
-            raise ValueError(f"init={self.init!r} gives no diagonal matrix; with diagonal=True pass 'identity'.")
-
     def _start(self, problem: Problem, y: Labels | None) -> dict[str, object]:
-        random_state, statement = self.random_state, cast(SoftNeighborProblem, problem)
+        random_state = self.random_state
         self.random_state_ = check_random_state(
             self._seed() if isinstance(random_state, np.random.Generator) else random_state
         )
-        if self.warm_start and hasattr(self, "components_"):
-            return {"init": np.asarray(self.components_, dtype=np.float64)}
-        if isinstance(self.init, np.ndarray):
-            return {"init": np.asarray(self.init, dtype=np.float64)}
-        how = "identity" if self.diagonal and self.init == "auto" else self.init
+        return super()._start(problem, y) or {"init": self._named(problem, "auto", y)}
+
+    def _named(self, problem: Problem, init: Init, y: Labels | None) -> FloatArray:
+        how: Init = "identity" if self.diagonal and init == "auto" else init
+        statement = cast(SoftNeighborProblem, problem)
         index = None if statement.row_classes is None else statement.row_classes[np.argsort(statement.order)]
         began = perf_counter()
         start = named_components(how, statement.X, index, statement.n_components, self.random_state_)
         if how in SOUGHT:
             self._tell(f"Finding {SOUGHT[how]} components... done in {perf_counter() - began:5.2f}s")
-        return {"init": self._scaled(statement, np.diag(np.diag(start)) if self.diagonal else start)}
+        return self._scaled(statement, np.diag(np.diag(start)) if self.diagonal else start)
 
     def _tell(self, line: str) -> None:
         """Say how far it has come."""

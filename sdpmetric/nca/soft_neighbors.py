@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
 from sklearn.utils import column_or_1d
 
 from sdpmetric.arrays import FloatArray, LongArray, allow_underflow
@@ -146,11 +148,9 @@ class SoftNeighborProblem(Problem):
         """
         L, _ = self.check_point(components, None)
         Z = self.centered @ L.T
-        norms = np.einsum("ij,ij->i", Z, Z)
-        D = np.maximum(norms[:, None] + norms - 2 * Z @ Z.T, 0.0)
+        D = cdist(Z, Z, "sqeuclidean")
         np.fill_diagonal(D, np.inf)
-        E = np.exp(D.min(axis=1, keepdims=True) - D)
-        return np.asarray(E / E.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(-D, axis=1))
 
     @allow_underflow
     def certify(
