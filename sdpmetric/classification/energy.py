@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 
@@ -130,10 +129,10 @@ class _Energies:
     ) -> None:
         train, queries = validation.check_data(X_train), validation.check_data(X)
         self.classes, label = validation.check_labels(np.asarray(y_train), len(train))
-        targets = validation.check_target_neighbors(_unpadded(target_neighbors), label)
+        targets = validation.check_target_neighbors(target_neighbors, label)
         self.push_weight = validation.check_share("push_weight", push_weight)
         self.n_neighbors = targets.shape[1]
-        if not self.n_neighbors:
+        if not (targets >= 0).any():
             raise ValueError("target_neighbors names no neighbors; pass those that the problem was stated with.")
         factors = validation.check_factors(components, train.shape[1])
         validation.check_width("X", queries, train.shape[1], "X_train")
@@ -285,19 +284,6 @@ def _reach(
             step = Z[i].astype(np.float64, copy=False) - Z[j]
             reach[i, slot] = 1.0 + np.einsum("ij,ij->i", step, step)
     return np.asarray(np.ascontiguousarray(-np.sort(-reach, axis=1)))
-
-
-def _unpadded(target_neighbors: ArrayLike | sp.sparray | sp.spmatrix) -> ArrayLike | sp.sparray | sp.spmatrix:
-    """Return rows of unequal length, padded with -1, as a sparse graph."""
-    if sp.issparse(target_neighbors):
-        return target_neighbors
-    indices = validation.rectangular("target_neighbors", target_neighbors)
-    if indices.ndim != 2 or indices.dtype.kind not in "iu" or not (indices == -1).any():
-        return indices
-    row, slot = np.nonzero(indices != -1)
-    column = indices[row, slot]
-    validation.check_rows("target_neighbors", column, len(indices))
-    return sp.csr_array((np.ones(len(row)), (row, column)), shape=(len(indices), len(indices)))
 
 
 def _metrics_of_classes(

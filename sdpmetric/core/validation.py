@@ -230,7 +230,7 @@ def rectangular(name: str, rows: ArrayLike) -> NDArray[np.integer]:
 
 
 def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index: IndexArray) -> IndexArray:
-    """Return target neighbors as (n, K) int32, padded with -1, from an index array or a sparse similarity graph."""
+    """Return target neighbors as (n, K) int32, padded with -1, from such an array or a sparse similarity graph."""
     n = len(index)
     if sp.issparse(targets):
         graph = sp.csr_array(targets, copy=True)  # what follows works in place
@@ -243,7 +243,10 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
         rows = np.repeat(np.arange(n), sizes)
         array[rows, np.arange(len(rows)) - graph.indptr[rows]] = graph.indices
     else:
-        array = check_rows("target_neighbors", targets, n, (n, "k"), f", or a sparse ({n}, {n}) graph")
+        padded = rectangular("target_neighbors", targets)
+        rows = np.where(padded == -1, 0, padded)
+        array = check_rows("target_neighbors", rows, n, (n, "k"), f", or a sparse ({n}, {n}) graph")
+        array[padded == -1] = -1
     row, slot = np.nonzero(array >= 0)
     columns = array[row, slot]
     if (columns == row).any():

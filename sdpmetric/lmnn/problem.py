@@ -461,7 +461,7 @@ class LMNNProblem(LargeMarginProblem):
         push_weight : float, default 0.5
             ``mu`` in ``(1 - mu) pull + mu push``; between 0 and 1, and 1 only with a positive `ridge`.
         target_neighbors : (n, k) integer array or (n, n) sparse array, optional
-            Target neighbors to use instead: row numbers, or a graph with the pairs as stored entries.
+            Target neighbors to use instead: row numbers, padded with -1, or a graph with the pairs as stored entries.
         ridge : float or "auto", default 0
             Weight of ``trace(M)``. "auto": ``(r / n)^2`` times the mean pull cost of a direction, for n examples that
             vary in r directions: little if there are many examples, and enough if there are few.
