@@ -31,9 +31,12 @@ from sdpmetric.core.triplets import Candidates
 from sdpmetric.engine import threads
 from sdpmetric.engine.lazy import fixed
 from sdpmetric.engine.threads import mapped
-from sdpmetric.lmnn.margins import TILE_COLUMNS, TILE_ROWS, Tiling, scan_tiles
+from sdpmetric.lmnn.margins import within_limits
 
 SearchMethod = Literal["auto", "brute", "ball_tree"]
+Factors = NDArray[np.floating]
+# Anchors and points of one tile of the distance matrix, which stays in the cache of its core in single precision.
+TILE_ANCHORS, TILE_POINTS = 256, 512
 # Anchors' row numbers, where each one's impostors begin and end, and the impostors.
 SearchRows = tuple[IndexArray, LongArray, IndexArray]
 
@@ -48,7 +51,8 @@ class SearchOptions:
     tree_rows: int = 10_000  # from so many rows, ball trees are faster (examples/benchmarks/impostor_search.py)
     pairs_at_once: int = 1 << 21  # pairs that are collected before they are handed on
     work_at_once: int = 1 << 34  # multiplications of one block of anchors
-    max_blocks: int = 128  # of anchors: each yields a row for every anchor
+    max_blocks: int = 32  # of anchors: each yields a row for every anchor
+    rows_at_once: int = 1 << 14  # of points that are centered
     fewest_anchors: int = 1 << 5  # that ball trees are asked for at once, and the most
     anchors_at_once: int = 1 << 12
 
@@ -81,23 +85,63 @@ def collect(blocks: Iterable[Candidates], max_pairs: float = math.inf) -> list[C
 
 
 @dataclass(frozen=True, eq=False)
+class Tiling:
+    """Anchors and points, both sorted by class: the distance matrix is searched by tiles.
+
+    With factors ``[z, low, 1]`` of points, (m, r + 2) and (n, r + 2), `low` a lower bound of ``|z|^2``, the products
+    ``[-2 z_i, 1, low_i] . [z_l, low_l, 1]`` are never above the squared distances.
+    """
+
+    anchors: Factors
+    points: Factors
+    anchor_limits: Factors  # (m,)
+    point_limits: Factors  # (n,): -infinity, or those of the anchors if each pair is measured once for both
+    classes: LongArray  # (m, 2): where the points of the class of an anchor begin and end
+    is_symmetric: bool  # the points are the anchors
+
+
+@dataclass(frozen=True, eq=False)
 class AnchorBlock:
     """A block of anchors whose tiles are to be scanned."""
 
     tops: Sequence[LongArray]  # the first rows of tiles, in parts of about equal work
-    n_scanned: LongArray  # tiles of each part that have been scanned
-    max_pairs: int  # pairs that a part may collect at once
+    n_scanned: Sequence[int]  # tiles of each part that have been scanned
+    max_pairs: int  # that a part may collect at once
 
 
 def scan(tiling: Tiling, block: AnchorBlock) -> tuple[IndexArray, AnchorBlock | None]:
     """Find the pairs of a block within their limits, (p, 2), as many as memory has room for, and what is left of it."""
-    states = np.stack([block.n_scanned, np.zeros_like(block.n_scanned)], axis=1)
-    pairs = np.empty((len(states), block.max_pairs, 2), dtype=np.int32)
+    found: list[tuple[IndexArray, int]] = [(np.zeros((0, 2), dtype=np.int32), 0)] * len(block.tops)
+
+    def do(t: int) -> None:
+        found[t] = _scan_part(tiling, block.tops[t], block.n_scanned[t], block.max_pairs)
+
     with threads.one_pool():
-        threads.run(lambda t: scan_tiles(tiling, block.tops[t], states[t], pairs[t]), len(states))
-    n_tiles, rows = len(tiling[1]), np.concatenate([pairs[t, :used] for t, used in enumerate(states[:, 1])])
-    is_done = all(n == len(tops) * n_tiles for n, tops in zip(states[:, 0], block.tops, strict=True))
-    return rows, None if is_done else replace(block, n_scanned=states[:, 0])
+        threads.run(do, len(found))
+    parts, n_scanned = zip(*found, strict=True)
+    n_tiles = -(-len(tiling.points) // TILE_POINTS)
+    is_done = all(n == len(tops) * n_tiles for n, tops in zip(n_scanned, block.tops, strict=True))
+    return np.concatenate(parts), None if is_done else replace(block, n_scanned=n_scanned)
+
+
+def _scan_part(tiling: Tiling, tops: LongArray, tile: int, max_pairs: int) -> tuple[IndexArray, int]:
+    """Scan tiles with the first rows `tops`, from a tile on, until `max_pairs` may not do; pairs and the next tile."""
+    n, n_tiles, symmetric = len(tiling.points), -(-len(tiling.points) // TILE_POINTS), tiling.is_symmetric
+    pairs, used, previous = np.empty((max_pairs, 2), dtype=np.int32), 0, -1
+    while tile < len(tops) * n_tiles and used + 2 * TILE_ANCHORS * min(n, TILE_POINTS) <= max_pairs:
+        top, first = int(tops[tile // n_tiles]), tile % n_tiles * TILE_POINTS
+        tile += 1
+        if top != previous:
+            previous, factors, classes = top, tiling.anchors[top : top + TILE_ANCHORS], tiling.classes
+            factors = np.concatenate([-2.0 * factors[:, :-2], factors[:, :-3:-1]], axis=1, dtype=factors.dtype)
+            (begin, end), (last_begin, _) = classes[top].tolist(), classes[top + len(factors) - 1].tolist()
+        last = min(first + TILE_POINTS, n)
+        if last <= end and (symmetric or (first >= begin == last_begin)):
+            continue  # all pairs are of one class, or measured for the other of the two
+        D = factors @ tiling.points[first:last].T
+        limits = tiling.anchor_limits, tiling.point_limits
+        used = within_limits(D, top, first, *limits, tiling.classes, symmetric, pairs, used)
+    return pairs[:used], tile
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,71 +162,71 @@ class Search:
         # The zero metric embeds into no dimension at all, which trees refuse.
         return self.by_trees() if method == "ball_tree" and self.Z.shape[1] > 0 else self.by_tiles()
 
-    @property
-    def measures_once(self) -> bool:
-        """Whether every point is an anchor: each pair is measured once for both."""
-        return len(self.anchors) == len(self.columns) == len(self.Z)
-
     def by_tiles(self) -> Iterator[SearchRows]:
         """Search by blocks of anchors, each by tiles of the distance matrix."""
         tiling, anchor_order, columns = self._tiling()
-        for rows, unscanned in mapped(scan, tiling, list(self._blocks(tiling))):
+        for pairs, unscanned in mapped(scan, tiling, list(self._blocks(tiling))):
             while True:
-                row, column = rows.T
+                row, column = pairs.T
                 yield self._in_rows(self.anchors, anchor_order[row], columns[column])
                 if unscanned is None:
                     break
-                rows, unscanned = scan(tiling, unscanned)
+                pairs, unscanned = scan(tiling, unscanned)
 
     def _blocks(self, tiling: Tiling) -> Iterator[AnchorBlock]:
         """Yield blocks of anchors of about equal work, in parts for threads."""
-        _, tiles, _, _, class_bounds, symmetric = tiling
-        n_columns, tops = len(self.columns), np.arange(0, len(self.anchors), TILE_ROWS)
-        n_parts = min(threads.part_count(len(self.anchors) * n_columns), len(tops))
-        work = np.concatenate([[0], np.cumsum(n_columns - (class_bounds[tops, 1] if symmetric else 0 * tops))])
-        n_products = int(work[-1] * TILE_ROWS * tiles.shape[1])
+        n_points, tops = len(tiling.points), np.arange(0, len(tiling.anchors), TILE_ANCHORS)
+        n_parts = min(threads.part_count(len(self.anchors) * n_points), len(tops))
+        work = np.concatenate([[0], np.cumsum(n_points - tiling.classes[tops, 1] * tiling.is_symmetric)])
+        n_products = int(work[-1] * TILE_ANCHORS * tiling.points.shape[1])
         n_blocks = min(-(-n_products // OPTIONS.work_at_once), OPTIONS.max_blocks) or 1
         cuts = np.searchsorted(work, np.linspace(0, work[-1], n_blocks * n_parts + 1))
         cuts[[0, -1]] = 0, len(tops)
-        pairs_of_a_tile = 2 * TILE_ROWS * tiles.shape[2]
-        all_pairs = pairs_of_a_tile * int(np.diff(cuts).max()) * len(tiles)
-        max_pairs = min(all_pairs, pairs_of_a_tile + OPTIONS.pairs_at_once // n_parts)
         runs = [tops[first:last] for first, last in pairwise(cuts)]
+        max_pairs = 2 * TILE_ANCHORS * min(n_points, TILE_POINTS) + OPTIONS.pairs_at_once // n_parts
         for first in range(0, len(runs), n_parts):
-            yield AnchorBlock(runs[first : first + n_parts], np.zeros(n_parts, dtype=np.int64), max_pairs)
+            yield AnchorBlock(runs[first : first + n_parts], [0] * n_parts, max_pairs)
 
     def _tiling(self) -> tuple[Tiling, IndexArray, IndexArray]:
         """Lower bounds of squared distances, and the positions of anchors and the points in the order of the tiles.
 
         Single precision serves if the allowance for its rounding is small beside the limits.
         """
-        Z, labels, anchors = self.Z - self.Z.mean(axis=0), self.labels, self.anchors
-        norms = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
-        allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float32).eps)
+        Z, labels, anchors, is_symmetric = self.Z, self.labels, self.anchors, np.array_equal(self.anchors, self.columns)
+        mean, starts, r = Z.mean(axis=0), range(0, len(Z), OPTIONS.rows_at_once), Z.shape[1]
+        parts = (Z[start : start + OPTIONS.rows_at_once] - mean for start in starts)
+        norms = np.concatenate([np.einsum("ij,ij->i", part, part, dtype=np.float64) for part in parts])
+        allowance = 2.0 * (r + 4) * float(np.finfo(np.float32).eps)
         single = allowance * float(norms.max()) < 0.25 * float(np.median(self.limits)) and float(norms.max()) < 1e30
         if not single:
-            allowance = 2.0 * (Z.shape[1] + 4) * float(np.finfo(np.float64).eps)
+            allowance = 2.0 * (r + 4) * float(np.finfo(np.float64).eps)
         dtype: type[np.floating] = np.float32 if single else np.float64
-        low = (1 - allowance) * norms
-        anchor_order = np.argsort(labels[anchors], kind="stable").astype(np.int32)
-        columns = self.columns[np.argsort(labels[self.columns], kind="stable")]
-        rows, n_columns = anchors[anchor_order], len(columns)
-        # [-2 z_i, 1, low_i] . [z_l, low_l, 1] is never above the squared distance.
-        column_factors = np.concatenate([Z, low[:, None], np.ones((len(Z), 1))], axis=1)[columns].astype(dtype)
-        row_factors = np.concatenate([-2.0 * Z[rows], np.ones((len(rows), 1)), low[rows, None]], axis=1).astype(dtype)
-        row_limits = (self.limits[anchor_order] * (1 + 1e-12)).astype(dtype)
-        np.nextafter(row_limits, dtype(np.inf), out=row_limits)
-        column_limits = row_limits if self.measures_once else np.full(n_columns, -np.inf, dtype=dtype)
-        width = -(-n_columns // -(-n_columns // TILE_COLUMNS))  # equal tiles
-        tiles = np.zeros((-(-n_columns // width), column_factors.shape[1], width), dtype=dtype)
-        for t, tile in enumerate(tiles):
-            block = column_factors[t * width : (t + 1) * width]
-            tile[:, : len(block)] = block.T
-        bounds = [np.searchsorted(labels[columns], labels[rows], side) for side in ("left", "right")]
-        class_bounds = np.stack(bounds, axis=1)
-        limits = fixed(row_limits), fixed(column_limits)
-        tiling = fixed(row_factors), fixed(tiles), *limits, fixed(class_bounds), self.measures_once
-        return tiling, anchor_order, columns
+
+        def factors(rows: IndexArray) -> Factors:
+            made = np.empty((len(rows), r + 2), dtype=dtype)
+            for start in range(0, len(rows), OPTIONS.rows_at_once):
+                part = slice(start, start + OPTIONS.rows_at_once)
+                made[part, :r] = Z[rows[part]] - mean
+            made[:, r], made[:, r + 1] = (1 - allowance) * norms[rows], 1.0
+            return made
+
+        order = np.argsort(labels[anchors], kind="stable").astype(np.int32)
+        rows = anchors[order]
+        columns = rows if is_symmetric else self.columns[np.argsort(labels[self.columns], kind="stable")]
+        limits = (self.limits[order] * (1 + 1e-12)).astype(dtype)
+        np.nextafter(limits, dtype(np.inf), out=limits)
+        points = factors(columns)
+        tiling = Tiling(
+            anchors=points if is_symmetric else factors(rows),
+            points=points,
+            anchor_limits=fixed(limits),
+            point_limits=fixed(limits if is_symmetric else np.full(len(columns), -np.inf, dtype=dtype)),
+            classes=fixed(
+                np.stack([np.searchsorted(labels[columns], labels[rows], s) for s in ("left", "right")], axis=1)
+            ),
+            is_symmetric=is_symmetric,
+        )
+        return tiling, order, columns
 
     def by_trees(self) -> Iterator[SearchRows]:
         """Search by one ball tree per class, asked by the anchors of every other class."""

@@ -28,16 +28,10 @@ from sdpmetric.linalg.distances import SQUARE_ERROR, Run, distance, distance_bou
 from sdpmetric.linalg.rigorous.directed import above, gamma, square, sum_above
 from sdpmetric.linalg.rigorous.forms import Images
 
-Rows = NDArray[np.floating]
-# What a search knows of the distance matrix ``row_factors @ tiles``, anchors by points, both sorted by class: row
-# factors (m, r + 2), tiles (number, r + 2, width), limits of rows and of columns, the columns of each row's own class
-# (m, 2), and whether each pair is measured once for both.
-Tiling = tuple[Rows, Rows, Rows, Rows, LongArray, bool]
 # Candidate pairs in compressed rows: the anchor of each row, where its pairs begin, impostors, weights or none at all.
 Pairs = tuple[IndexArray, LongArray, IndexArray, FloatArray]
-# Rows and columns of one tile of the distance matrix, which stays in the cache of its core in single precision, and the
-# columns that are looked at together.
-TILE_ROWS, TILE_COLUMNS, CHUNK = 64, 1024, 128
+# Pairs that are looked at together.
+CHUNK = 128
 
 
 def _of_rows(pairs: Pairs, targets: NDArray[np.generic], differences: float) -> Workload:
@@ -52,59 +46,51 @@ def _of_rows(pairs: Pairs, targets: NDArray[np.generic], differences: float) -> 
     return differences, len(indptr) - 1, cut
 
 
-@loop(fastmath=FAST)
-def _any_within(values: NDArray[np.floating], limits_of_values: NDArray[np.floating], limit: float) -> bool:
-    """Return whether any value is at or below its ceiling or the limit; without a branch, so it is vectorized."""
-    count = np.float32(0.0)
-    for j in range(len(values)):
-        count += np.float32(1.0) if values[j] <= max(limits_of_values[j], limit) else np.float32(0.0)
-    return bool(count > 0.0)
-
-
 @loop(nogil=True, fastmath=FAST)
-def scan_tiles(tiling: Tiling, tops: LongArray, state: LongArray, pairs: IndexArray) -> None:
-    """Scan the tiles with the first rows `tops` of ``D = row_factors @ tiles`` for entries at or below their limit.
+def within_limits(
+    D: NDArray[np.floating],
+    top: int,
+    first: int,
+    row_limits: NDArray[np.floating],
+    column_limits: NDArray[np.floating],
+    classes: LongArray,
+    symmetric: bool,
+    pairs: IndexArray,
+    used: int,
+) -> int:
+    """Append the pairs of a tile of the distance matrix, from row `top` and column `first` on, within their limits.
 
-    Columns ``class_bounds[k, 0]`` to ``class_bounds[k, 1]`` are of the class of row k and left out. Where rows and
-    columns are the same points, in a `symmetric` search, only columns behind these are scanned, and an entry at or
-    below the limit of its column is listed as the pair (column, row) too.
-    Starts at task ``state[0]``,
-    stops early when `pairs` might overflow, and leaves the next task and the number of pairs in `state`.
+    Columns ``classes[row, 0]`` to ``classes[row, 1]`` are of the class of a row and left out. In a `symmetric` search,
+    where rows and columns are the same points, only columns behind these are looked at, and an entry within the limit
+    of its column is listed as the pair (column, row) too. Returns how many pairs there are now.
     """
-    row_factors, tiles, row_limits, column_limits, class_bounds, symmetric = tiling
-    n_tiles, width, n = len(tiles), tiles.shape[2], len(column_limits)
-    height = TILE_ROWS
-    D = np.empty((height, width), dtype=row_factors.dtype)
-    task, used = state[0], 0
-    while task < len(tops) * n_tiles and used + 2 * height * width <= len(pairs):
-        top, first = tops[task // n_tiles], task % n_tiles * width
-        task += 1
-        rows, last = min(height, len(row_factors) - top), min(first + width, n)
-        class_first, class_last = class_bounds[top, 0], class_bounds[top, 1]
-        inside = class_first == class_bounds[top + rows - 1, 0] and first >= class_first and last <= class_last
-        if inside or (symmetric and last <= class_last):
-            continue
-        np.dot(row_factors[top : top + rows], tiles[first // width], D[:rows])
-        for k in range(rows):
-            row, limit = top + k, row_limits[top + k]
-            for side in range(2):
-                if side == 0:
-                    start, stop = first, 0 if symmetric else min(last, class_bounds[row, 0])
-                else:
-                    start, stop = max(first, class_bounds[row, 1]), last
-                for low in range(start, stop, CHUNK):
-                    high = min(low + CHUNK, stop)
-                    if not _any_within(D[k, low - first : high - first], column_limits[low:high], limit):
-                        continue
-                    for j in range(low, high):
-                        distance = D[k, j - first]
-                        if distance <= limit:
-                            pairs[used, 0], pairs[used, 1] = row, j
-                            used += 1
-                        if symmetric and distance <= column_limits[j]:
-                            pairs[used, 0], pairs[used, 1] = j, row
-                            used += 1
-    state[0], state[1] = task, used
+    last = first + D.shape[1]
+    for k in range(D.shape[0]):
+        row, limit = top + k, row_limits[top + k]
+        begin, end = classes[row, 0], classes[row, 1]
+        for side in range(2):
+            start, stop = first, last
+            if side == 1:
+                start = end if end > first else first
+            elif symmetric or begin < last:
+                stop = first if symmetric else begin
+            for low in range(start, stop, CHUNK):
+                high = low + CHUNK if low + CHUNK < stop else stop
+                values, ceilings = D[k, low - first : high - first], column_limits[low:high]
+                count = np.float32(0.0)  # without a branch, so it is vectorized
+                for j in range(len(values)):
+                    ceiling = ceilings[j] if ceilings[j] > limit else limit
+                    count += np.float32(1.0) if values[j] <= ceiling else np.float32(0.0)
+                if not count > 0.0:
+                    continue
+                for j in range(len(values)):
+                    if values[j] <= limit:
+                        pairs[used, 0], pairs[used, 1] = row, low + j
+                        used += 1
+                    if symmetric and values[j] <= ceilings[j]:
+                        pairs[used, 0], pairs[used, 1] = low + j, row
+                        used += 1
+    return used
 
 
 @in_parts(

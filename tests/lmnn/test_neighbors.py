@@ -114,11 +114,8 @@ def test_search_matches_a_loop(seed, method, widen):
 
 def test_both_precisions_are_taken_and_agree(monkeypatch):
     """The single-precision path must be taken on ordinary data, and list what double precision lists."""
-    used = []
-    real = search.scan_tiles
-    monkeypatch.setattr(
-        search, "scan_tiles", lambda tiling, *arguments: (used.append(tiling[0].dtype), real(tiling, *arguments))
-    )
+    used, real = [], search.scan
+    monkeypatch.setattr(search, "scan", lambda tiling, block: used.append(tiling.points.dtype) or real(tiling, block))
     Z, y, targets = embedded(1)
     Z = Z / Z.std()
     check_search(Z, y, targets, "brute", 0.0)
