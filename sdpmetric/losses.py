@@ -459,7 +459,7 @@ class LogRatio(ScalarLoss):
             return np.asarray(excess - np.log1p(excess))
 
     def values_above(self, u: FloatArray) -> FloatArray:
-        """With all roundings; it grows with ``[u]_+``."""
+        """Bound the losses with all roundings; they grow with ``[u]_+``."""
         return _divergence_above(self.sides * all_above(np.maximum(u, 0.0) / self.bounds))
 
     def slopes(self, u: FloatArray, width: float) -> FloatArray:
@@ -509,7 +509,7 @@ class LogRatio(ScalarLoss):
         return r - cp.log(r) - 1.0, [cp.multiply(self.sides, xi - self.bounds) >= u]
 
     def dual_expression(self, s: Expression, offset: FloatArray, cp: ModuleType) -> Expression:
-        """``log(1 - s a b)``, as the two parts cancel at the offset ``-s b``, plus what is left of the offset."""
+        """Return ``log(1 - s a b)``, as both parts cancel at the offset ``-s b``, plus what is left of the offset."""
         shares = self.sides * self.bounds
         value: Expression = cp.multiply(offset + shares, s) + cp.log1p(cp.multiply(-shares, s))
         return value

@@ -42,7 +42,7 @@ def energies(
     regions: ArrayLike | None = None,
     query_neighbors: QueryNeighbors = "metric",
 ) -> FloatArray:
-    """Energy of each label for each query: what it adds to the objective (Weinberger and Saul 2009, Eq. 15) [WS2009].
+    """Return the energy of each label: what a query adds to the objective (Weinberger and Saul 2009, Eq. 15) [WS2009].
 
     The energy of label y for a query t is the sum of ``(1 - mu) sum_j D(t, j)`` over its target neighbors j, the k
     nearest training examples of that label, ``mu sum_j sum_l [1 + D(t, j) - D(t, l)]_+`` over its impostors l, and ``mu

@@ -82,7 +82,7 @@ class Loop:
         update_wrapper(self, function)
 
     def compiled(self) -> Callable[..., Any]:
-        """The compiled loop; in the loop's own module it takes the place of this one, as do those that it calls."""
+        """Return the compiled loop, which takes this one's place in its module, as do the loops that it calls."""
         with self.lock:
             if self.ready is None:
                 from numba import njit
@@ -130,7 +130,7 @@ def _named(module: str, name: str) -> object:
 
 
 def fixed(array: ArrayT) -> ArrayT:
-    """A contiguous view that cannot be written to, or a copy: a loop is compiled once for what callers own and lend."""
+    """Return a contiguous view that is read-only, or a copy: a loop is compiled once for what callers own and lend."""
     if array.flags.c_contiguous and not array.flags.writeable:
         return array
     view = np.ascontiguousarray(array).view()

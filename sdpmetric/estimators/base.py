@@ -241,7 +241,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return solution, None if measure is None else measure(np.asarray(solution.components, dtype=np.float64))
 
     def _caution(self, problem: Problem, solution: Solution, y: Labels | None) -> str | None:
-        """Why the optimum is likely to be of no use for other data; y are the labels of a fit to labels."""
+        """Say why the optimum is likely to be useless for other data, or return None; y: the labels, if any."""
         if not solution.status.expected and not (solution.components.any() and solution.objective < math.inf):
             return None  # a limit left no other metric: the weights are not to blame
         caution = problem.caution(solution.components, solution.certificate)

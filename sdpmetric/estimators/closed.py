@@ -200,14 +200,14 @@ class RCA(ClosedForm):
     fit_pairs = base.fit_pairs
 
     def _fit(self, X: Data, y: Labels, weights: Weights = None) -> Self:
-        """Each class is a chunklet, or chunklets are drawn within classes."""
+        """Learn from the classes as chunklets, or from chunklets that are drawn within classes."""
         index = validation.check_labels(y, len(X))[1]
         drawn = None if self.n_chunks is None else drawn_chunks(index, self.n_chunks, self.chunk_size, self._seed())
         self._whiten(X, index if drawn is None else drawn, self.ridge, weights)
         return self
 
     def _fit_tuples(self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None, state: object = None) -> Self:
-        """Examples that similar pairs connect are a chunklet; dissimilar pairs are not used."""
+        """Learn from chunklets of the examples that similar pairs connect; dissimilar pairs are not used."""
         rows, similar = check_labeled_pairs(tuples, np.asarray(annotations), len(X))
         first, second = rows[similar].T
         graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(len(X), len(X)))

@@ -99,7 +99,7 @@ MOST_NUMBERS = 2**27
 def _validated(
     estimator: BaseEstimator, X: ArrayLike, *labels: ArrayLike, **options: object
 ) -> tuple[Data | sp.csr_array, Labels]:
-    """As scikit-learn checks them; float16, as embeddings are stored, becomes float32, and integers float64."""
+    """Check data as scikit-learn does; float16, as embeddings are stored, becomes float32, and integers float64."""
     dtype = np.float32 if getattr(X, "dtype", None) == np.float16 else [np.float64, np.float32]
     _check_rows_are_examples(estimator, getattr(X, "shape", ()))
     with columns_in_errors(X):
@@ -181,7 +181,7 @@ ENDPOINTS = {2: [(0, 1)], 3: [(0, 1), (0, 2)], 4: [(0, 1), (2, 3)]}
 
 
 def divide_rows(n: int, share: float, seed: int, groups: Labels | None = None) -> tuple[IndexArray, IndexArray]:
-    """Rows to learn from, and a share of each group to hold back, both in order; one member alone is learned from."""
+    """Return rows to learn from and a share of each group to hold back, in order; lone members are learned from."""
     rows = np.arange(n)
     classes, index, counts = np.unique(
         np.zeros(n) if groups is None else groups, return_inverse=True, return_counts=True

@@ -485,7 +485,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         raise AttributeError("there are several metrics; take one of metrics_.")
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """Majority vote of the nearest training examples, (n,); ties shrink the neighborhood until they break."""
+        """Predict by majority of the nearest training examples, (n,); ties shrink the neighborhood until they break."""
         check_is_fitted(self)
         votes, data = min(self.n_neighbors, len(self.X_fit_)), checked_data(self, X)
         return knn_predict(self.components_, self.X_fit_, self.y_fit_, data, votes, regions=self.regions_)
@@ -514,11 +514,11 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         return np.sqrt(squared), rows
 
     def pair_distance(self, X: ArrayLike, pairs: ArrayLike) -> NoReturn:
-        """Not defined: the distance of a pair depends on the region of its second member; see `kneighbors`."""
+        """Raise an error: the distance of a pair depends on the region of its second member; see `kneighbors`."""
         raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
 
     def get_metric(self) -> NoReturn:
-        """Not defined, for the same reason as `pair_distance`."""
+        """Raise an error, for the same reason as `pair_distance`."""
         raise ValueError("a pair's distance depends on the region of its second member; use kneighbors or metrics_.")
 
     def _embed(self, X: Data | sp.csr_array) -> Data:

@@ -149,7 +149,7 @@ class ComparisonEstimator(TupleEstimator):
         return self
 
     def decision_function(self, X: ArrayLike, examples: Examples | None = None) -> FloatArray:
-        """The second distance of each tuple minus the first, (p,); positive if the first pair is the nearer one."""
+        """Return the second distance of each tuple minus the first, (p,); positive if the first pair is nearer."""
         first_distances, second_distances = self._distances(X, examples)
         return second_distances - first_distances
 

@@ -57,7 +57,7 @@ def _dot(row: Rows, vector: Rows) -> float:
 
 @loop(fastmath=FAST)
 def _products(rows: Rows, x: Rows, out: Rows) -> None:
-    """Inner products of x with the rows of a matrix, summed in their type; four at once, which share the loads of x."""
+    """Write inner products of x with the rows of a matrix, summed in their type; four at once share the loads of x."""
     zero = x[0] - x[0]
     l = 0
     while l + 4 <= len(rows):
@@ -342,7 +342,7 @@ class Planes:
         return change
 
     def steps(self, dtype: np.dtype[np.floating]) -> tuple[Rows, Rows]:
-        """Rows (K, d) and images (K, b) of the pending steps, which add ``images.T @ rows`` to the normals."""
+        """Return rows (K, d) and images (K, b) of the pending steps, which add ``images.T @ rows`` to the normals."""
         step_rows = np.array(self._step_rows, dtype=dtype).reshape(-1, self.components.shape[1])
         return step_rows, np.array(self._images, dtype=dtype).reshape(-1, len(self.base_normals))
 

@@ -37,7 +37,7 @@ def image(G: FloatArray, z: FloatArray, Gz: FloatArray, Az: FloatArray) -> float
 
 @loop(fastmath=FAST)
 def move(G: FloatArray, alpha: float, column: FloatArray, row: FloatArray) -> None:
-    """``G += alpha outer(column, row)``, `column` being scaled in place."""
+    """Add ``alpha outer(column, row)`` to G; `column` is scaled in place."""
     for i in range(len(G)):
         column[i] *= alpha
         entries, scaled = G[i], column[i]
@@ -47,7 +47,7 @@ def move(G: FloatArray, alpha: float, column: FloatArray, row: FloatArray) -> No
 
 @loop()
 def strength(distance: float, target: float, rate: float) -> tuple[float, float]:
-    """Coefficient of a step of the inverse metric along the pair, Eq. 2.2, and the ratio of new to old distance.
+    """Return the step of the inverse metric along the pair, Eq. 2.2, and the ratio of new to old distance.
 
     The new distance, Eq. 2.3, is the positive root x of ``rate d x^2 + (1 - rate y d) x - d = 0``.
     """

@@ -321,7 +321,7 @@ class LEGOBatchProblem(MetricProblem):
         return type(self)(self.stream.with_weights(**values))
 
     def constraints(self, components: np.ndarray, dual: Multipliers | None) -> Constraints:
-        """Pairs; see `Constrained.constraints`. A target for equality is one on the side on which its distance is."""
+        """See `Constrained.constraints`; of pairs. A target for equality bounds on the side of its distance."""
         pairs, (u,), sides = super().constraints(components, dual), self.total.excess(components), self.stream.sides
         sign = np.where(sides != 0.0, sides, np.where(u >= 0.0, 1.0, -1.0))
         pair = np.flatnonzero((sign * np.asarray(pairs.dual) > 0.0) | (sign * u > 0.0))

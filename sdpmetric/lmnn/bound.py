@@ -232,7 +232,7 @@ class PushSums:
 
 
 def _target_bounds(push: Push, images: Sequence[Images], block: Candidates) -> tuple[FloatArray, FloatArray]:
-    """Squared distances to target neighbors, and upper bounds of the exact distances, (m, K) each and padded with -1.
+    """Return squared distances to target neighbors and upper bounds of the exact ones, (m, K), padded with -1.
 
     With a metric near that of the images these are higher by what the images' distances to impostors may be too large.
     """

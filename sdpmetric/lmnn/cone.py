@@ -139,14 +139,14 @@ class DualCone:
         )
 
     def _of_all_features(self) -> Coordinates | None:
-        """The features vary in as many directions as the cost has rank."""
+        """Take all features, if they vary in as many directions as the cost has rank."""
         pull = self.pull
         if pull.coordinates.rank != int(self._varying.sum()):
             return None
         return self._of(pull.coordinates.range, self._varying, pull.null_groups)
 
     def _of_few_examples(self) -> Coordinates | None:
-        """With a ridge and more features than examples, differences are nearly in the range of the cost."""
+        """Take the range of the cost, if it has a ridge and there are more features than examples."""
         pull, varying = self.pull, self._varying
         if not pull.ridge or len(self.X) >= int(varying.sum()):
             return None
@@ -168,7 +168,7 @@ class DualCone:
         return replace(coordinates, outside=above(theta / room, 2)) if is_enough else None
 
     def _completed_by_ridge(self) -> Coordinates | None:
-        """A ridge is the identity in an orthonormal complement, scaled by its root."""
+        """Complete the range of the cost by its orthonormal complement, in which a ridge costs the same everywhere."""
         pull, varying = self.pull, self._varying
         V, rank = pull.coordinates.range, pull.coordinates.rank
         if not pull.ridge:
@@ -179,14 +179,14 @@ class DualCone:
         return self._of(np.concatenate([V, complement], axis=1), varying, pull.null_groups)
 
     def _of_pulled_features(self) -> Coordinates | None:
-        """The features that differ on target pairs vary in as many directions as the cost has rank."""
+        """Take the features that differ on target pairs, if they vary in as many directions as the cost has rank."""
         pulled, groups = self._pulled
         rank, n_pulled = self.pull.coordinates.rank, int(pulled.sum())
         n_distinct = len(np.unique(self.X[:, pulled], axis=0)) if rank < n_pulled else 0
         return self._of(self.pull.coordinates.range, pulled, groups) if rank >= min(n_pulled, n_distinct - 1) else None
 
     def _without_exact_null_directions(self) -> Coordinates | None:
-        """Elimination in whole numbers finds as many null directions as floats do."""
+        """Leave null directions out, if exact elimination finds as many as floats do."""
         pulled, groups = self._pulled
         null_and_images = null_directions(self.X[:, pulled], self.pull.first, self.pull.second)
         if null_and_images is None or null_and_images[0] != int(pulled.sum()) - self.pull.coordinates.rank:
@@ -195,7 +195,7 @@ class DualCone:
         return self._of(self.pull.coordinates.range, pulled, groups)
 
     def _with_small_costs(self) -> Coordinates:
-        """The null directions of floats are taken to cost very little."""
+        """Take the null directions of floats to cost very little."""
         pulled, groups = self._pulled
         extended = self._extended(pulled)
         if not np.isfinite(extended).all():
@@ -222,7 +222,7 @@ class DualCone:
         return pulled, refined(self.pull.null_groups, unpulled)
 
     def _of(self, V: FloatArray, used: BoolArray, groups: IndexArray, span: Span | None = None) -> Coordinates:
-        """Features outside `used` are equal within groups: they are in no difference. V may be that of a span."""
+        """Return coordinates V of the `used` features; the others are equal within groups. V may be that of a span."""
 
         def mapped(V: FloatArray) -> Images:
             return Images(self.X, self.pull.X, np.where(used[:, None], V, 0.0)) if span is None else span.images(V)

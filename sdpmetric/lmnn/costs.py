@@ -296,7 +296,7 @@ class Push:
         return Candidates.concatenate(blocks)
 
     def hinges(self, Z: FloatArray, among: IndexArray | None = None) -> Iterator[tuple[float, Candidates, FloatArray]]:
-        """By block and numbers of examples: the loss without push weight, the candidates, the slopes, (nnz, K)."""
+        """Yield by block: the loss without push weight, candidates by numbers of examples, slopes, (nnz, K)."""
         rows, n = Candidates.none(), len(self.X)
         for region, block in self.blocks_by_region(Z, among=among):
             if not block.has_rows_of(rows):
@@ -305,7 +305,7 @@ class Push:
             yield float(losses.sum()), block, slopes
 
     def loss(self, Z: FloatArray, among: IndexArray | None = None) -> float:
-        """``sum_t w_t h(1 - <B_t, M>)`` at embedded points, over all anchors or some; the push weight is left out."""
+        """Return ``sum_t w_t h(1 - <B_t, M>)`` at embedded points, of all anchors or some, without the push weight."""
         furthest = float(distances(Z, *self.point_pairs(*self.source.target_pairs())).max(initial=0.0))
         one_group = np.zeros(len(self.X), dtype=np.int32)
         if among is None and all(are_unit_hinges(P, one_group, furthest) for P in np.split(Z, self.n_regions)):

@@ -188,7 +188,7 @@ class Search:
             yield AnchorBlock(runs[first : first + n_parts], [0] * n_parts, max_pairs)
 
     def _tiling(self) -> tuple[Tiling, IndexArray, IndexArray]:
-        """Lower bounds of squared distances, and the positions of anchors and the points in the order of the tiles.
+        """Return bounds below squared distances, and the positions of anchors and points in the order of the tiles.
 
         Single precision serves if the allowance for its rounding is small beside the limits.
         """
@@ -254,7 +254,7 @@ class Search:
             yield self._in_rows(anchors, row, np.concatenate(impostors))
 
     def _in_rows(self, anchors: IndexArray, rows: IndexArray, impostors: IndexArray) -> SearchRows:
-        """Pairs of an anchor's position and an impostor in compressed rows, without those of different groups."""
+        """Return pairs of an anchor's position and an impostor in compressed rows, only pairs within a group."""
         if self.groups.max(initial=0) > 0:
             same_group = self.groups[anchors[rows]] == self.groups[impostors]
             rows, impostors = rows[same_group], impostors[same_group]

@@ -107,7 +107,7 @@ def smoothed_push(
     steepest: float,
     Y: NDArray[np.floating],
 ) -> tuple[float, float, float]:
-    """Sums over rows of candidates of hinges with slopes ``min(u / width, steepest)``; in Y the gradient, halved.
+    """Return sums over rows of hinges with slopes ``min(u / width, steepest)``; write half the gradient to Y.
 
     The hinge has a slope of at most 1, and its square is ``width = 1 / 2`` without a limit. Target ``[r, j]`` is
     compared with the point ``bases[r, j]``, the anchor, possibly under another metric. The sums are: smoothed loss,
@@ -160,7 +160,7 @@ def smoothed_push(
 
 
 def signed_pairs(triplets: Triplets, values: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
-    """Pairs (first, second) and weights w with ``sum_t a_t B_t = D*(w)``: of impostors, then of target neighbors."""
+    """Return pairs and weights w with ``sum_t a_t B_t = D*(w)``: those of impostors, then those of target neighbors."""
     first = np.concatenate([triplets.anchors, triplets.anchors])
     second = np.concatenate([triplets.impostors, triplets.targets])
     return first, second, np.concatenate([values, -values])
@@ -183,7 +183,7 @@ def compressed(candidates: Candidates) -> Pairs:
 def hinge_slopes(
     Z: NDArray[np.floating], candidates: Candidates, gamma: float, squared: bool, target_D: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """The loss of each candidate triplet, weighted, and its slope, smoothed over a width gamma, (nnz, K) each."""
+    """Return the weighted loss of each candidate triplet and its slope, smoothed over a width gamma, (nnz, K) each."""
     C = candidates
     target_D = target_distances(Z, C.anchors, C.targets) if target_D is None else target_D
     excess = 1.0 + target_D[C.rows] - distances(Z, C.anchors[C.rows], C.impostors)[:, None]
@@ -212,7 +212,7 @@ def slope_pairs(
 
 
 def inactive_beyond(images: Images) -> float:
-    """How much wider than the computed limits to search, so the exact hinge of every triplet beyond is 0, proven."""
+    """Return how much wider than the computed limits to search, so every triplet beyond provably has no exact hinge."""
     g = gamma(images.map.shape[1] + 8)
     e = float(images.errors.max(initial=0.0))
     return above((1.0 + 2.0 * images.distance_error) * square(1.0 + g + 4.0 * e) / (1.0 - g) ** 2 - 1.0 + 1e-15, 10)

@@ -43,13 +43,13 @@ class Cells:
         return cls(cell.ravel(), keys // n_classes)
 
     def weights_of_others(self, weights: FloatArray) -> FloatArray:
-        """For each cell, the weight of the examples in the other cells of its group, (c,)."""
+        """Return for each cell the weight of the examples in the other cells of its group, (c,)."""
         totals: FloatArray = np.bincount(self.cell, weights, minlength=len(self.group)).astype(np.float64)
         group_totals = np.bincount(self.group, totals).astype(np.float64)[self.group]
         return group_totals - totals
 
     def means(self, points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weight (c,) and weighted mean (c, d) of each cell; the mean is 0 where the weight is."""
+        """Return the weight (c,) and weighted mean (c, d) of each cell; the mean is 0 if the weight is."""
         n = len(points)
         indicator = sp.csr_array((weights, (self.cell, np.arange(n))), shape=(len(self.group), n))
         totals = np.asarray(indicator.sum(axis=1)).ravel()
@@ -64,7 +64,7 @@ def impostor_counts(labels: IndexArray, groups: IndexArray, impostors: NDArray[n
 
 
 def impostor_weights(labels: IndexArray, groups: IndexArray, weights: FloatArray) -> FloatArray:
-    """Weight of the differently labeled examples in the group of each example, (n,).
+    """Return the weight of the differently labeled examples in the group of each example, (n,).
 
     Nothing is subtracted, so each sum is accurate relative to itself.
     """
@@ -207,7 +207,7 @@ class ListedTriplets:
         return self.size
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
-        """All triplets if they are at most `size`, else a uniform draw, whatever their weights; also their share."""
+        """Return all triplets if at most `size`, else a uniform draw, whatever their weights, and their share."""
         chosen = np.arange(self.size) if self.size <= size else np.sort(rng.choice(self.size, size, replace=False))
         return self.candidates.first_triplets[chosen], len(chosen) / max(self.size, 1)
 
@@ -283,7 +283,7 @@ class LabeledTriplets:
         return counts
 
     def pair_weights(self, anchors: IndexArray, impostors: IndexArray) -> FloatArray | None:
-        """Weight of the triplets of pairs of an anchor and an impostor, (p,); None: all 1."""
+        """Return the weight of the triplets of pairs of an anchor and an impostor, (p,), or None if all are 1."""
         w = self.example_weights
         return None if w is None else w[anchors] * w[impostors]
 
@@ -314,14 +314,14 @@ class LabeledTriplets:
         return self.scales[self.target_pairs()[0]]
 
     def weights_of(self, triplets: Triplets) -> FloatArray:
-        """Weight of each triplet; 0 for those that are not in the set."""
+        """Return the weight of each triplet; 0 for those that are not in the set."""
         is_target = (self.targets[triplets.anchors] == triplets.targets[:, None]).any(axis=1)
         is_impostor = self.labels[triplets.anchors] != self.labels[triplets.impostors]
         weights = self.pair_weights(triplets.anchors, triplets.impostors)
         return np.where(is_target & is_impostor, 1.0 if weights is None else weights, 0.0)
 
     def weight_and_count(self, groups: Sequence[IndexArray], regions: IndexArray | None = None) -> tuple[float, int]:
-        """Weight and number of all triplets whose anchor and impostor are of one group.
+        """Return the weight and number of all triplets whose anchor and impostor are of one group.
 
         Groups, (n,) each, are those of the metric of the impostor's region; by default all are of one region.
         """
@@ -355,7 +355,7 @@ class LabeledTriplets:
         return forms
 
     def capacity(self, anchors: IndexArray) -> int:
-        """How many candidate pairs of some anchors may be in memory, linear in the number of their target pairs."""
+        """Return how many candidate pairs of some anchors may be in memory, linear in their target pairs."""
         return capacity(int(self.target_counts[anchors].sum()))
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:

@@ -80,7 +80,7 @@ def lines(push: Push, ridge: float, triplets: Triplets | None = None) -> Lines:
 def dual_program(
     push: Push, X: FloatArray, costs: Sequence[FloatArray], ridge: float, triplets: Triplets
 ) -> cp.Problem:
-    """The dual program over all multipliers of the margins, for centered data and the pull costs of the metrics."""
+    """Write the dual program over the multipliers of the margins, of centered data and the metrics' pull costs."""
     a, ceilings = cp.Variable(len(triplets), nonneg=True, name=MARGINS), push.ceilings(triplets)
     constraints = []
     for region, (name, C) in enumerate(zip(metric_names(push), costs, strict=True)):

@@ -40,7 +40,7 @@ LANES = 64
 
 @loop(fastmath=STRICT, inline="always")
 def _exp(x: float) -> float:
-    """The exponential of a number that is not positive, without a branch, or 0 if it would not be a normal number."""
+    """Return the exponential of a number that is not positive, without a branch, or 0 if it is no normal number."""
     y = max(x, LOWEST)
     # Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
     shifted = y * 1.4426950408889634 + 6755399441055744.0
@@ -59,7 +59,7 @@ def _exp(x: float) -> float:
 
 @loop(fastmath=STRICT)
 def _exponentials(row: FloatArray, shift: float) -> None:
-    """``row = exp(shift - row)``."""
+    """Set ``row = exp(shift - row)``."""
     for j in range(len(row)):
         row[j] = _exp(shift - row[j])
 
@@ -91,7 +91,7 @@ def _smallest(row: FloatArray) -> float:
 
 @loop(fastmath=FAST)
 def _squares(row: FloatArray, norm: float, norms: FloatArray) -> None:
-    """Squared distances from inner products, in place."""
+    """Replace inner products by squared distances."""
     for j in range(len(row)):
         row[j] = max(norm + norms[j] - 2.0 * row[j], 0.0)
 
@@ -143,7 +143,7 @@ def _class_row(
 def _soft_row(
     row: FloatArray, i: int, targets: FloatArray, logarithm: bool, weight: float, columns: FloatArray, match: FloatArray
 ) -> float:
-    """Value of one example with soft matches ``exp(-(t_i - t_j)^2)``; `row`, its distances, becomes the weights."""
+    """Return the value of an example with matches ``exp(-(t_i - t_j)^2)``; `row`, its distances, becomes weights."""
     n, nearest = len(row), _smallest(row)
     if nearest == np.inf:  # no other example that floats can tell from infinitely far
         row[:] = 0.0
@@ -197,7 +197,7 @@ def _regression_row(
 
 @loop(nogil=True)
 def weighted_rows(embedding: Embedding, matches: Matches, height: int, sums: Sums, worker: int) -> None:
-    """Values of some examples, and products of the weights ``w_ij = d value_i / d D_ij``.
+    """Write values of some examples, and products of the weights ``w_ij = d value_i / d D_ij``.
 
     Row a of `products` becomes ``sum_j w_ij factors_j`` with ``i = anchor_rows[a]``; worker t adds ``sum_i w_ij`` to
     ``column_sums[t, j]`` and, if `transposed_products` is not empty, ``sum_i w_ij anchors_i`` to

@@ -98,7 +98,7 @@ class SoftNeighborProblem(Problem):
     def value_and_gradient(
         self, components: ArrayLike, anchors: NDArray[np.integer] | None = None
     ) -> tuple[float, FloatArray]:
-        """The objective, and its gradient in the factor, (r, d); zero off the diagonal if the factor is diagonal.
+        """Return the objective and its gradient in the factor, (r, d); zero off the diagonal if the factor is diagonal.
 
         Time is O(n^2 r), memory O((b + r + d) n) for blocks of b rows.
 
@@ -171,7 +171,7 @@ class SoftNeighborProblem(Problem):
         )
 
     def stationarity(self, components: FloatArray, gradient: FloatArray) -> float:
-        """``|gradient| |L|`` over a scale, Frobenius norms: what a relative change of L brings; without units."""
+        """Return ``|gradient| |L|`` over a scale, Frobenius norms: what a relative change of L brings; no units."""
         return float(np.linalg.norm(gradient) * np.linalg.norm(components)) / self.value.scale
 
     def check_point(self, components: ArrayLike | None, metric: ArrayLike | None) -> tuple[FloatArray, float]:

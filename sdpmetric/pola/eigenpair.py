@@ -59,7 +59,7 @@ def dot(x: FloatArray, y: FloatArray, d: int) -> float:
 
 @loop(fastmath=FAST)
 def times(A: FloatArray, x: FloatArray, d: int, out: FloatArray) -> None:
-    """``out = A[:d, :d] @ x``."""
+    """Set ``out = A[:d, :d] @ x``."""
     for i in range(d):
         total = 0.0
         for j in range(d):
@@ -91,7 +91,7 @@ def _next_vector(Q: FloatArray, k: int, w: FloatArray, d: int) -> tuple[float, f
 
 @loop(fastmath=FAST)
 def _combine(Q: FloatArray, s: FloatArray, m: int, size: float, d: int, u: FloatArray) -> None:
-    """``u = sum_j s_j / size q_j`` over the first m rows of Q."""
+    """Set ``u = sum_j s_j / size q_j`` over the first m rows of Q."""
     for i in range(d):
         u[i] = 0.0
     for j in range(m):
@@ -203,7 +203,7 @@ def shifted_pair(
     length: float,
     work: Workspace,
 ) -> float:
-    """As `negative_pair`, with ``B = (A + shift I)^-1`` and ``work.Bv`` given; 0 also if nothing was found.
+    """Do as `negative_pair`, with ``B = (A + shift I)^-1`` and ``work.Bv`` given; return 0 also if nothing was found.
 
     With ``y = shift + x`` the eigenvalue solves ``1 / (e_1^T (T^-1 - y)^-1 e_1) = length ||v||^2``, T now of B.
     """

@@ -113,7 +113,7 @@ def margins_to_threshold(
     weights: FloatArray,
     initial_threshold: float | None,
 ) -> MetricProblem:
-    """``1/2 ||A||^2 + 1/2 (b - b_1)^2 + sum_t w_t l(1 - y_t (b - D(t)))``; no initial threshold: the losses alone."""
+    """State ``1/2 ||A||^2 + 1/2 (b - b_1)^2 + sum_t w_t l(1 - y_t (b - D(t)))``, or its losses if b_1 is None."""
     n, d = X.shape
     lifted = np.zeros((n + 1, d + 1), dtype=X.dtype)
     lifted[:n, :d], lifted[n, :d], lifted[n, d] = X, X[0], 1.0

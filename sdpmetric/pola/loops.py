@@ -132,7 +132,7 @@ def _follow(B: FloatArray, d: int, v: FloatArray, change: float, eigenvalue: flo
 
 @loop()
 def _add_outer(A: FloatArray, d: int, factor: float, v: FloatArray) -> None:
-    """``A[:d, :d] += factor * outer(v, v)``."""
+    """Add ``factor * outer(v, v)`` to ``A[:d, :d]``."""
     for i in range(d):
         a = factor * v[i]
         for j in range(d):

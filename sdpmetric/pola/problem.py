@@ -238,7 +238,7 @@ class POLAProblem(PrintedProblem):
         return margins_to_threshold(self.X, self.pairs, self.signs, loss, weights, start)
 
     def lifted(self, components: FloatArray, threshold: float) -> FloatArray:
-        """A factor of ``diag(A, b - 1)``, the point of `as_sum` that a metric and a threshold are, (r + 1, d + 1)."""
+        """Return a factor of ``diag(A, b - 1)``, (r + 1, d + 1): a metric and a threshold as a point of `as_sum`."""
         return np.asarray(scipy.linalg.block_diag(components, [[math.sqrt(threshold - 1.0)]]))
 
     @published
@@ -425,7 +425,7 @@ class POLAProblem(PrintedProblem):
         return feasibility.proof(total.dual, self.lifted(components, threshold), [self.repeated])
 
     def _objective_above(self, components: FloatArray, threshold: float, metric: FloatArray | None) -> float:
-        """A float not below the objective of exact components; of a hard margin, of their `_feasible_multiple`."""
+        """Return an upper bound of the objective of exact components; of a hard margin, of `_feasible_multiple`."""
         start, b, size = self.initial_threshold, max(1.0, threshold), metric_norm_above(components, metric)
         multiple, slack = 1.0, 0.0
         if self.slack_weight is not None:
@@ -441,7 +441,7 @@ class POLAProblem(PrintedProblem):
     def _enclosed_margins(
         self, components: FloatArray, threshold: float, metric: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Margins of exact components from below, but for the rounding of the last difference, and the distances."""
+        """Return lower bounds of margins, but for the rounding of the last difference, and the distances."""
         low, high = Images(self.X, self.centered, components.T, metric=metric).distances(*self.pairs.T)
         return np.where(self.similar, threshold - high, low - threshold), np.where(self.similar, high, low)
 
@@ -452,7 +452,7 @@ class POLAProblem(PrintedProblem):
         return 1.0 if smallest_margin >= 1.0 else above(1.0 / smallest_margin, 2) if smallest_margin > 0.0 else math.inf
 
     def proof(self, components: FloatArray, dual: Multipliers | None) -> Proof:
-        """That of `as_sum`, for `Solution.save_proof`. A hard margin is exceeded by a little."""
+        """Return the proof of `as_sum`, for `Solution.save_proof`. A hard margin is exceeded by a little."""
         total, (L, b) = self.as_sum(), self.repair(components)
         data = {"X": self.X, "pairs": self.pairs, "similar": self.similar}
         if self.slack_weight is None:
@@ -465,7 +465,7 @@ class POLAProblem(PrintedProblem):
         return replace(proof, domain={"domain": "threshold"})
 
     def certify_stream(self, loss: float, n_pairs: int, n_updates: int) -> RegretCertificate:
-        """The certificate of online POLA over the first pairs: squared hinges before each update, and its updates."""
+        """Certify online POLA over the first pairs, by the squared hinges before each update, and by its updates."""
         return RegretCertificate(
             objective=loss,
             lower_bound=pair_checks.contradiction_loss(self.pairs[:n_pairs], self.similar[:n_pairs]),
@@ -489,7 +489,7 @@ class POLAProblem(PrintedProblem):
         return np.where(~V.any(axis=1), (~self.similar).astype(np.float64), a)
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """Those of `as_sum`; see `Constrained.constraints`. A point that misses hard margins is taken after `repair`.
+        """See `Constrained.constraints`; of `as_sum`. A point that misses hard margins is taken after `repair`.
 
         Raises
         ------

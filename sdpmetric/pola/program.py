@@ -158,7 +158,7 @@ def least_loss(problem: POLAProblem, budget: Budget) -> float:
     U, y = _in_unit_moments(problem), problem.signs
 
     def violation(a: FloatArray) -> float:
-        """Violation of the two conditions, relative to the identity and to 1; negative if both hold strictly."""
+        """Return the violation of the conditions, relative to the identity and to 1; negative if both hold strictly."""
         return max(psd.largest_eigenvalue(-(U * (a * y)[:, None]).T @ U), float(a @ y))
 
     slack = -violation(contradicting)

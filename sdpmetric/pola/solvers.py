@@ -149,7 +149,7 @@ def _step(problem: POLAProblem, point: DualPoint) -> Step:
 
 
 def _whitened(problem: POLAProblem) -> tuple[POLAProblem, FloatArray]:
-    """The differences of the pairs in coordinates T, (d, k), of a unit second moment, as pairs of points with 0."""
+    """Restate pairs as differences from 0, in coordinates T, (d, k), in which their second moment is the identity."""
     V = problem.differences
     sizes = np.sqrt(np.mean(V**2, axis=0))
     sizes[sizes == 0.0] = 1.0

@@ -108,7 +108,7 @@ def _split(relevance: Relevance, share: float, random_state: int) -> tuple[NDArr
 
 
 def principal(X: ArrayLike, n_components: int, size: float) -> FloatArray:
-    """The leading principal components as an orthogonal factor of full rank, scaled to a mean squared distance."""
+    """Return the leading principal components, an orthogonal factor of full rank, scaled to a mean squared distance."""
     data = np.asarray(X, dtype=np.float64)
     _, vectors = np.linalg.eigh(np.cov(data, rowvar=False).reshape(data.shape[1], data.shape[1]))
     L = np.ascontiguousarray(vectors.T[::-1][:n_components])

@@ -237,7 +237,7 @@ class FRMLStream:
         return self
 
     def _rule(self, n: int, mean_irrelevant: float) -> loops.Rule:
-        """How n items are sampled; ranks lose their losses over `scale`, which the first item settles if none did."""
+        """Return how n items are sampled; losses are divided by `scale`, which the first item sets if it is None."""
         weights = rank_weights(self.loss, n)
         if self.scale is None:
             self.scale = float(np.interp(mean_irrelevant, np.arange(n + 1), weights))

@@ -21,7 +21,7 @@ Sorted = tuple[FloatArray, FloatArray, LongArray, LongArray]
 
 @loop(fastmath=FAST)
 def distances_to(queries: FloatArray, columns: FloatArray, out: FloatArray) -> None:
-    """Squared distances, (m, n); equal items get equal numbers, unlike by a product."""
+    """Write squared distances, (m, n); equal items get equal numbers, unlike by a product."""
     for i in range(len(queries)):
         row = out[i]
         row[:] = 0.0
@@ -40,7 +40,7 @@ def _of_query(scores: Sorted, q: int) -> tuple[FloatArray, FloatArray]:
 
 @loop()
 def measure(scores: Sorted, ks: LongArray, out: FloatArray) -> None:
-    """AUC, average precision, NDCG and precision at each k of rankings by increasing score, ties as in scikit-learn."""
+    """Write AUC, average precision, NDCG and precision at each k of rankings by score, with scikit-learn's ties."""
     for q in range(len(out)):
         relevant, irrelevant = _of_query(scores, q)
         i = j = place = 0

@@ -72,7 +72,7 @@ class Relevance:
     def from_labels(
         cls, items: ArrayLike, queries: ArrayLike | None = None, *, unanswerable: Unanswerable = "error"
     ) -> Relevance:
-        """Items with the label of the query are relevant.
+        """Take the items with the label of the query as relevant.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Relevance:
     def from_matrix(
         cls, matrix: sp.sparray | sp.spmatrix, *, leave_one_out: bool = False, unanswerable: Unanswerable = "error"
     ) -> Relevance:
-        """Entries of a sparse matrix that are not 0 mark the relevant items.
+        """Read the relevant items from the nonzero entries of a sparse matrix.
 
         Parameters
         ----------
@@ -239,13 +239,13 @@ class Relevance:
         return self.n_relevant[self.queries] * self.n_irrelevant[self.queries]
 
     def triplets(self, first: int = 0) -> LongArray:
-        """Every query with each of its relevant items and each irrelevant one, (t, 3); query q is row ``first + q``."""
+        """Return each query with each relevant and each irrelevant item, (t, 3); query q is row ``first + q``."""
         lists = (([first + q], self.relevant(q), self.irrelevant(q)) for q in self.queries.tolist())
         grids = [np.stack(np.meshgrid(*rows, indexing="ij"), axis=-1).reshape(-1, 3) for rows in lists]
         return np.concatenate(grids).astype(np.int64)
 
     def mask(self, queries: NDArray[np.integer]) -> BoolArray:
-        """Lists of some queries as a dense (len(queries), n) array; with `leave_one_out` each marks its query too."""
+        """Return the lists of m queries as a dense (m, n) array; with `leave_one_out` each marks its query, too."""
         mask = np.zeros((len(queries), self.n_items), dtype=bool)
         for row, q in zip(mask, queries, strict=True):
             row[self._members(q)] = True

@@ -62,7 +62,7 @@ class RankingScores:
         return float(self._precision_at(k).mean())
 
     def recall(self, k: int) -> float:
-        """Share of queries with a relevant item among the first k, one of `ks`; one that ties with the k-th counts."""
+        """Return the share of queries with a relevant item among the first k, one of `ks`; ties with the k-th count."""
         return float(np.mean(self._precision_at(k) > 0.0))
 
     def _precision_at(self, k: int) -> FloatArray:
@@ -158,7 +158,7 @@ def rank_weights(loss: RankLoss, n: int) -> FloatArray:
 
 
 def expected_weights(loss: RankLoss, n_irrelevant: int, gamma: float = 1.0) -> FloatArray:
-    """The expected weight of the sampled hinge for every number of violators (Lim and Lanckriet 2014, section 2.2).
+    """Return the expected weight of the sampled hinge by number of violators (Lim and Lanckriet 2014, section 2.2).
 
     With v violators among n irrelevant items, WARP with draws up to ``m = n / gamma`` (at least one) weighs by::
 

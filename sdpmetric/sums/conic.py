@@ -104,7 +104,7 @@ def state(problem: MetricProblem, *, scaled: bool = False) -> ExactProgram:
 
 
 def turn(problem: Problem) -> int:
-    """The last of a small sum of terms; of other statements only by name."""
+    """Come last for a small sum of terms; for other statements only by name."""
     if not isinstance(problem, MetricProblem):
         return 0
     d = len(problem.domain.basis)

@@ -79,7 +79,7 @@ class DescentPoint(ABC):
 
     @abstractmethod
     def gradient(self, L: FloatArray, S: FloatArray) -> FloatArray:
-        """By F, at its components and slack matrix."""
+        """Return the gradient by F, at its components and slack matrix."""
 
     @abstractmethod
     def escape(self, S: FloatArray) -> None:

@@ -189,7 +189,7 @@ class Slack:
         return whitening.range, whitening.null
 
     def coordinates_of_smallest_costs(self, weights: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coordinates that whiten even the smallest costs, as far as floats go, and features without any cost."""
+        """Return coordinates that whiten even the smallest costs, as far as floats go, and features without a cost."""
         used, d = np.flatnonzero(weights > 0.0), self.d
         (i, j), X = self.total.pairs[used].T, (self.X if self.total.span is None else self.points).astype(np.float64)
         root = np.concatenate([np.sqrt(weights[used])[:, None] * (X[i] - X[j]), psd.factor(matrix)])
@@ -238,7 +238,7 @@ class Slack:
         return form
 
     def is_definite(self, S: FloatArray, a: ByLoss, slopes: ByLoss) -> bool:
-        """Whether the exact slack matrix, slopes included, is proven positive definite, by one of floats, S, near it.
+        """Return whether the exact slack matrix, slopes included, is proven positive definite, by S of floats near it.
 
         Over diagonal metrics it is enough that no entry of its diagonal is negative.
         """
@@ -287,7 +287,7 @@ class Slack:
         return np.asarray((Y[pairs[:, 0]] - Y[pairs[:, 1]]) ** 2)
 
     def table(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> FloatArray:
-        """What weights of rank-one metrics add to what losses are of: (m, k) for some of the losses and weights."""
+        """Return what k weights of rank-one metrics add to the arguments of m losses, (m, k)."""
         total, table, start = self.total, np.empty((len(rows), len(columns))), 0
         for loss, pair_slice in zip(total.losses, total.pair_slices, strict=True):
             of_loss, pairs = np.flatnonzero((rows >= start) & (rows < start + loss.size)), total.pairs[pair_slice]

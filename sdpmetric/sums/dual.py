@@ -478,7 +478,7 @@ class MultiplierSpan(MarginSum):
         self._move_to_metric()
 
     def _best_lengths(self, matrices: list[FloatArray], numbers: FloatArray) -> FloatArray:
-        """Newton's method over the lengths of steps, on the face of the metric."""
+        """Minimize over the lengths of steps by Newton's method, on the face of the metric."""
         E, w, from_target = self.null, self.weight, self.metric - self.target
         flat = np.stack([A.ravel() for A in matrices]).astype(np.float64)
         gram, pull = flat @ flat.T, flat @ from_target.ravel()

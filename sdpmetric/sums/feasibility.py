@@ -129,7 +129,7 @@ def unbounded(dual: FenchelDual) -> int:
 def certificate(
     dual: FenchelDual, components: FloatArray, multipliers: ByLoss | None
 ) -> InfeasibilityCertificate | None:
-    """Proof that hard constraints contradict each other, by given multipliers or by the violations at a point.
+    """Prove that hard constraints contradict each other, by given multipliers or by the violations at a point.
 
     Each constraint that it names is needed: the rest is not proven contradictory.
     """
@@ -239,7 +239,7 @@ def _exact_bound(dual: FenchelDual, a: ByLoss) -> float:
 
 
 def _violations(total: BoundTerms, components: FloatArray) -> ByLoss:
-    """By how much hard constraints are violated, relative to the squares of their units."""
+    """Return by how much hard constraints are violated, relative to the squares of their units."""
     losses = zip(total.losses, total.excess(components), strict=True)
     return [np.maximum(u, 0.0) / loss.unit**2 if loss.hard else np.zeros_like(u) for loss, u in losses]
 

@@ -91,7 +91,7 @@ class FenchelDual:
         return tuple(term for term in self.total.regularizers if term is not self.minimized)
 
     def prove(self, multipliers: ByLoss, components: FloatArray) -> Proven:
-        """The best lower bound on a segment from the anchor through given multipliers, with slopes at a point."""
+        """Prove the best lower bound on a segment from the anchor through given multipliers, with slopes at a point."""
         losses = self.total.losses
         a = [loss.clip(x) for loss, x in zip(losses, multipliers, strict=True)]
         clipped = max((_largest(x - y) for x, y in zip(a, multipliers, strict=True)), default=0.0)
@@ -134,7 +134,7 @@ class FenchelDual:
         return Segment(self.slack, start, direction, self.bounded_by_slopes, slopes or [], is_fixed)
 
     def _with_raised_slope(self, a: ByLoss, slopes: ByLoss) -> Segment | None:
-        """Given multipliers, and the first slope plus the multiple of the identity that lifts all slacks ``b^T S b``.
+        """Raise the first slope by the multiple of the identity that lifts all slacks ``b^T S b`` of given multipliers.
 
         Return None if numbers are too large for that.
         """
@@ -178,7 +178,7 @@ class FenchelDual:
         return Proven(segment.bound(a, t, value), a, max(0.0, 1.0 - t), slopes=segment.slopes(t))
 
     def _bound_over_weights(self, segment: Segment) -> Proven:
-        """Directions of no cost are here the weights with a slack that is 0 at the anchor and falls from there."""
+        """Bound over weights; those with a slack that is 0 at the anchor and falls from there cost nothing."""
         null, weakness = np.zeros(0, dtype=np.intp), None
         for _ in range(MAX_TRIES):
             minimum = WeightMinimum(segment, self.minimized)
@@ -195,7 +195,7 @@ class FenchelDual:
         return Proven(-math.inf, segment.start, math.inf)
 
     def _bound_in_cone(self, segment: Segment) -> Proven:
-        """The bound over all metrics without a regularizer, for which S(t) must be PSD; see the head of this file.
+        """Bound over all metrics without a regularizer, for which S(t) must be PSD; see the head of this file.
 
         Coordinates of the directions that cost something at the anchor are tried first. If they are not proven to
         decide, the anchor alone may prove more than coordinates of the smallest costs.

@@ -467,7 +467,7 @@ class MetricProblem(PrintedProblem):
         )
 
     def _bound_in_span(self, components: FloatArray) -> float:
-        """A float not below the sum at a metric that is about ``c I`` outside of the span of few rows; or infinity."""
+        """Return a float not below the sum at a metric that is about ``c I`` outside of the span, or infinity."""
         if self.in_span is None or (reduced := self.in_span.problem.total).span is None or not reduced.regularizers:
             return math.inf
         factor, distance = reduced.span.split(components)
@@ -523,7 +523,7 @@ class MetricProblem(PrintedProblem):
         return max((self.dual.prove(a, components) for a in candidates), key=lambda proven: proven.value)
 
     def _proven_by(self, a: list[FloatArray], components: FloatArray) -> Proven:
-        """The bound of multipliers; the last one is kept, as solutions in a span are certified there and then again."""
+        """Bound by multipliers; the last bound is kept, as solutions in a span are certified there and then again."""
         if self.dual.bounded_by_slopes:
             return self.dual.prove(a, components)
         key, last = np.concatenate([np.zeros(0), *a]).tobytes(), self._last_proven

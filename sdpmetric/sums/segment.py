@@ -74,7 +74,7 @@ class Segment:
         return self._with_conjugates(t, [float((a * loss.offset - loss.conjugates(a)).sum()) for loss, a in pairs])
 
     def bound(self, a: ByLoss, t: float, minimum: float) -> float:
-        """A float not above the dual value at multipliers a and the slopes of t, from one of the minimum over M."""
+        """Return a float not above the dual value at multipliers a and the slopes of t, by one of the least over M."""
         pairs = zip(self.slack.total.losses, a, strict=True)
         return self._with_conjugates(t, [*(loss.dual_value(multipliers) for loss, multipliers in pairs), minimum])
 
@@ -184,7 +184,7 @@ class ConeMinimum(InnerMinimum):
         return 0.0
 
     def proven(self, t: float) -> tuple[float, float]:
-        """Where S(t) is not proven to be PSD, t is lowered as if its smallest eigenvalue were affine."""
+        """Lower t until S(t) is proven to be PSD, as if its smallest eigenvalue were affine."""
         first = self.smallest_at_anchor
         if self.n_coordinates and not first > 0.0:
             return 0.0, -math.inf
@@ -256,7 +256,7 @@ class WeightMinimum(InnerMinimum):
         return self.regularizer.minimum_over_weights(self.start + t * self.direction)
 
     def proven(self, t: float) -> tuple[float, float]:
-        """Given multipliers and the anchor prove their own values even if no slack is strictly positive."""
+        """Try given multipliers and the anchor, too: they prove their values even if no slack is strictly positive."""
         for multiple in (t, 1.0, 0.0) if self.is_feasible else (1.0, 0.0):
             if multiple <= max(self.segment.furthest, 1.0) and (minimum := self._bound(multiple)) > -math.inf:
                 return multiple, minimum

@@ -123,7 +123,7 @@ def takes(problem: MetricProblem) -> bool:
 
 
 def optimum(program: WeightedSum, rows: Index, columns: Index, budget: Budget) -> tuple[FloatArray, FloatArray] | None:
-    """All weights and multipliers, by the dual linear program in some rows and columns; None if that has no optimum."""
+    """Return all weights and multipliers, by the dual program in some rows and columns; None without an optimum."""
     free = rows[program.low[rows] < program.high[rows]]
     if not len(free):  # the dual has one point, and the zero metric is optimal if that is feasible
         return None if (program.cost[columns] < 0.0).any() else (np.zeros(len(program.basis)), program.fixed.copy())
@@ -203,7 +203,7 @@ def steps(problem: MetricProblem, budget: Budget, tol: float) -> Iterator[Step]:
 
 
 def _dual_value(program: WeightedSum, a: FloatArray, slack: FloatArray) -> float:
-    """About the dual value of multipliers, scaled down until no slack is negative; minus infinity if none suffices."""
+    """Return about the dual value of multipliers, scaled until no slack is negative; minus infinity if none is."""
     cost, short = program.cost, slack < 0.0
     if (cost[short] <= 0.0).any():
         return -math.inf
@@ -212,7 +212,7 @@ def _dual_value(program: WeightedSum, a: FloatArray, slack: FloatArray) -> float
 
 
 def first(program: WeightedSum) -> tuple[Index, Index]:
-    """An even choice of the losses, with those that cost everywhere, and the weights that cost least at all slopes."""
+    """Choose losses evenly, with those that cost everywhere, and the weights that cost least at all slopes."""
     required, lazy = np.flatnonzero(~program.is_lazy), np.flatnonzero(program.is_lazy)
     chosen = np.unique(np.linspace(0, max(len(lazy) - 1, 0), min(HIGHS.first_rows, len(lazy))).astype(np.intp))
     slack = program.slack(program.high) / program.squared_lengths

@@ -48,7 +48,7 @@ def lines(problem: MetricProblem) -> Lines:
 
 
 def dual_program(problem: MetricProblem) -> cp.Problem:
-    """The dual program: variables are the multipliers of each loss and the slope of each regularizer, by term."""
+    """Write the dual program over the multipliers of each loss and the slope of each regularizer, by term."""
     total_terms, domain = problem.total, problem.domain
     V = problem.centered[total_terms.pairs[:, 0]] - problem.centered[total_terms.pairs[:, 1]]
     d, costs = V.shape[1], total_terms.costs[1]
@@ -183,6 +183,6 @@ def _slopes(dual: FenchelDual, proven: Proven) -> dict[Regularizer, FloatArray]:
 
 
 def number_labels(labels: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Classes numbered in the order of their first examples, which is the same whatever the labels are called."""
+    """Number classes in the order of their first examples, which does not depend on the names of labels."""
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()], dtype=np.int64)

@@ -52,7 +52,7 @@ Constraining = Callable[..., Sequence[object]]
 
 
 def turn(problem: LargeMarginProblem) -> int:
-    """After "factored" if Clarabel takes seconds; else only by name."""
+    """Come after "factored" if Clarabel takes seconds; else only by name."""
     d = problem.X.shape[1]
     is_small = problem.n_regions * d * (d + 1) // 2 <= OPTIONS.small_cones and len(problem.X) <= OPTIONS.few_examples
     return 2 if is_small else 0
@@ -106,7 +106,7 @@ def _cheap_point(
 def generate(
     problem: LargeMarginProblem, L: FloatArray, backend: Backend, budget: Budget, tol: float, *, polish: bool
 ) -> Iterator[Step]:
-    """Reduced programs, an exhaustive search after each, until no hinge differs from what replaces it."""
+    """Solve reduced programs, an exhaustive search after each, until no hinge differs from its replacement."""
     components = problem.lift(L)
     certificate = problem.certify(components)
     if np.isfinite(budget.max_time):  # the answer if time ends before the first program does
@@ -150,7 +150,7 @@ def generate_within(
     budget: Budget,
     tol: float,
 ) -> Iterator[Step]:
-    """Programs with further constraints and the triplets found so far, until others would cost less than the tolerance.
+    """Solve programs with further constraints and listed triplets, until others would cost less than the tolerance.
 
     The problem does not know the constraints, so `bound` makes the certificate: the lower bound of the last program is
     one of the whole program, since more hinges cost there, and a feasible point of it has the certified objective. A

@@ -172,7 +172,7 @@ def _begin(state: State, init: FloatArray | None, rng: np.random.Generator) -> I
 
 
 def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.Generator) -> tuple[FloatArray, bool]:
-    """A factor on `LMNNProblem.points` at the scale that is best for a sample of triplets, and whether it is `init`.
+    """Return a factor on `LMNNProblem.points`, scaled best for a sample of triplets, and whether it is `init`.
 
     From a start at the wrong scale the first level can wander off by orders of magnitude. A given start competes with
     the Euclidean metric and the whitened one, so a bad one does no harm; in many dimensions with the leading directions
@@ -215,7 +215,7 @@ def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
 
 
 def _leave_single(state: State) -> None:
-    """From one metric for all regions roughly to one for each."""
+    """Go from one metric for all regions roughly to one for each."""
     single, working = state.L, WorkingSet(state.problem, dtype=np.float32)
     state.L = working.search(state.L, OPTIONS.early_widening, drawn=True)
     descend(state, working, OPTIONS.leaving_width, SlowDecrease(OPTIONS.rough))
@@ -227,7 +227,7 @@ def _leave_single(state: State) -> None:
 
 
 def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterator[Step]:
-    """Rounds over all anchors, each from an exhaustive search, until the gap is proven."""
+    """Do rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma = OPTIONS.first_width
     rounds, stall, aim, reach = OPTIONS.rounds, OPTIONS.stall, tol, OPTIONS.reach
     state.L = working.search(state.L, reach)
@@ -336,7 +336,7 @@ class SlowDecrease:
 
 
 def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[FloatArray, float], Stop]) -> Stop:
-    """One round of L-BFGS on the smoothed objective, and why it ended; the rule looks at it now and then."""
+    """Do a round of L-BFGS on the smoothed objective, and return why it ended; the rule looks at it now and then."""
     start, shape, iterations, objective = state.L, state.L.shape, 0, math.inf
     state.gamma, state.objective = gamma, math.inf
 

@@ -70,11 +70,11 @@ class PaperStep:
         self.limit = math.inf  # the list of the paper only grows
 
     def search_is_due(self, t: int, since_search: int) -> bool:
-        """Line 6, in iteration t, `since_search` iterations after the last search: in every tenth, by default."""
+        """Decide line 6 in iteration t, `since_search` iterations after the last search: by default in every tenth."""
         return t % self._search_every == 0
 
     def follow(self, listed_objective: float, objective: float, active: ActiveSet) -> None:
-        """A search has changed the objective, over the triplets of the list before, and over all triplets now."""
+        """Note that a search changed the objective, from that of the listed triplets to that of all triplets."""
 
     def length(self, objective: float, bound: float, gradient: float, metric: float) -> float:
         """Return the step alpha of line 14; the last two arguments are the norms of gradient and metric."""
@@ -86,7 +86,7 @@ class PaperStep:
         return self._step
 
     def restart(self) -> None:
-        """The final search has found new triplets: begin again with a first step, at the metric at hand."""
+        """Begin again with a first step at the metric at hand, as the final search has found new triplets."""
         self._step, self._previous = math.nan, math.inf
 
 
@@ -121,7 +121,7 @@ class PolyakStep:
         return min(step, POLYAK.longest_move * metric / gradient) if metric > 0 else step
 
     def restart(self) -> None:
-        """The step depends on the objective only, which has the new triplets in it."""
+        """Do nothing: the step depends on the objective only, which has the new triplets in it."""
 
 
 def gradient_projection(
@@ -218,7 +218,7 @@ def steps(
     init: FloatArray | None = None,
     check_every: int | None = None,
 ) -> Iterator[Step]:
-    """Projected subgradients with an active set (Weinberger and Saul 2009, Algorithm 1) [WS2009]."""
+    """Descend by projected subgradients with an active set (Weinberger and Saul 2009, Algorithm 1) [WS2009]."""
     validation.check_choice("step", step, ("polyak", "paper"))
     if check_every is not None:
         validation.check_integer("check_every", check_every)
@@ -236,7 +236,7 @@ def steps(
 
 
 def _begin(problem: LargeMarginProblem, budget: Budget, start: FloatArray | None) -> Generator[Step, None, FloatArray]:
-    """Factors to start from: a given metric or the whitened one, rescaled; of several a roughly solved single one."""
+    """Return factors to start from: the given or the whitened metric, rescaled; of several, a rough single one."""
     tied = problem.tied
     if tied is problem:
         L = np.eye(tied.coordinates.rank) if start is None else tied.pull_cost.whitened(start)

@@ -43,7 +43,7 @@ def steps(
     init: FloatArray | None = None,
     random_state: int = 0,
 ) -> Iterator[Step]:
-    """LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
+    """Solve LMNN with a metric of bounded rank (Weinberger and Saul 2009, section 5.4), from the full solution.
 
     The leading eigenvectors of the full solution come first (LMNN-S there), then L-BFGS on the rectangular factor
     (LMNN-R). The problem is not convex; the full problem's lower bound bounds it all the same. Eigenvectors are those
@@ -98,7 +98,7 @@ def _leading(problem: LMNNProblem, components: FloatArray, n_components: int) ->
 
 
 def descend_at_rank(problem: LMNNProblem, budget: Budget, best: Step, bound: Step, n_components: int) -> Iterator[Step]:
-    """LMNN-S, then LMNN-R at ever smaller smoothing widths, from the best point without a bound on the rank."""
+    """Descend in LMNN-S, then LMNN-R at ever smaller smoothing widths, from the best point of unbounded rank."""
     working = WorkingSet(problem)
     state = State(problem, budget, _leading(problem, best.components, n_components))
 

@@ -102,7 +102,7 @@ def dual_of(program: cp.Problem, triplets: Triplets) -> Dual | None:
 def hinges(
     metrics: Sequence[cp.Expression], points: Sequence[FloatArray], push: Push, triplets: Triplets
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """The loss of some triplets over slacks named ``xi``, push weight left out, and the constraints on the slacks."""
+    """Return the loss of some triplets over slacks ``xi``, without the push weight, and the slacks' constraints."""
     if not len(triplets):
         return cp.Constant(0.0), []
     xi, weights = cp.Variable(len(triplets), name="xi"), push.source.weights_of(triplets)

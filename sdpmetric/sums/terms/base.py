@@ -148,7 +148,7 @@ class Term(ABC):
         )
 
     def stiffened(self, scale: float) -> Term:
-        """For solvers: the same with hard constraints smoothed in units of `scale`, the size of the objective."""
+        """Return the term for solvers, hard constraints smoothed in units of `scale`, the size of the objective."""
         return self
 
     # -- as printed ---------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Term(ABC):
         return []
 
     def dual_text(self, name: str) -> DualText:
-        """What it adds to the printed dual program, with multipliers of that name; by default that of a linear term."""
+        """Return what it adds to the printed dual program, multipliers by name; default: that of a linear term."""
         return DualText("", times(*self.text()).replace("tr(M)", "I").replace("D(", "V("))
 
     def __mul__(self, factor: float) -> Self:
@@ -275,7 +275,7 @@ class Regularizer(Term):
         raise TypeError(f"{self.name} is near no matrix.")
 
     def upper_bound_near(self, components: FloatArray, distance: float) -> float:
-        """A float not below the value of any metric within a distance of one in a span, with this factor there."""
+        """Return a float not below the value of any metric within a distance of the one in a span with this factor."""
         return self.upper_bound(components) if distance == 0.0 else math.inf
 
     @abstractmethod
@@ -331,7 +331,7 @@ class Regularizer(Term):
 
     @abstractmethod
     def minimum_over_weights(self, slack: FloatArray) -> float:
-        """A float not above the minimum of ``<s, w> + weight * r(diag w)`` over ``w >= 0`` for any s not below `slack`.
+        """Return a float not above ``<s, w> + weight * r(diag w)`` for any ``w >= 0`` and s not below `slack`.
 
         Minus infinity says nothing.
         """

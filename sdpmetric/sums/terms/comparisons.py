@@ -235,7 +235,7 @@ class QuadrupletHinge(_Comparison):
 def target_pairs(
     name: str, X: NDArray[np.floating], labels: ArrayLike, n_neighbors: int, target_neighbors: ArrayLike | None
 ) -> tuple[IndexArray, IndexArray]:
-    """Class of each example (n,) and its target neighbors (n, k), padded with -1; see `LMNNProblem.from_labels`."""
+    """Return classes (n,) and target neighbors (n, k), padded with -1, of examples; see `LMNNProblem.from_labels`."""
     with errors_of(name):
         classes, index = validation.check_labels(labels, len(X))
         if target_neighbors is not None:

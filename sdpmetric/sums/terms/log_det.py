@@ -211,7 +211,7 @@ class LogDet(Regularizer):
         return residual / self.weight * residual if residual <= 0.5 * self.weight else math.inf
 
     def conjugate(self, U: FloatArray) -> float:
-        """``-weight log det(I - R U R / weight)`` for a root R of M0; infinity if that is not positive definite."""
+        """Return ``-weight log det(I - R U R / weight)``, R a root of M0; infinity if that is not positive definite."""
         values, vectors = np.linalg.eigh(self.root @ (U / -self.weight) @ self.root)
         if not values[0] > -1.0:
             return math.inf
@@ -235,7 +235,7 @@ class LogDet(Regularizer):
         return np.asarray((vectors / np.sqrt(values)).T) if values[0] > 0.0 else None
 
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
-        """``w (M0^-1 - M^-1)`` at the minimizer, with a share m of ``w M^-1`` as margin: it costs about ``w d m``."""
+        """Return ``w (M0^-1 - M^-1)`` at the minimizer, less a share m of ``w M^-1`` for margin, which costs ``w d m``."""
         inverse = self.inverse_root @ self.inverse_root
         return psd.symmetrize(self.weight * (inverse - (1.0 - margin) * restricted(inverse + S / self.weight)))
 

@@ -259,7 +259,7 @@ class MarginLoss(Term):
         return _ratio(self.scalar.conjugate_curvatures(_ratio(a, self.item_weights)), self.item_weights)
 
     def dual_value(self, a: FloatArray) -> float:
-        """A float not above the exact ``sum_i (a_i c_i - l_i*(a_i))`` of some exact multipliers near clipped values.
+        """Return a float not above ``sum_i (a_i c_i - l_i*(a_i))`` of some exact multipliers near clipped values.
 
         These are slopes of floats, ``a_i / w_i`` rounded, times weights, within `ROUNDINGS` relative roundings of a.
         """
@@ -327,7 +327,7 @@ class MarginLoss(Term):
         return {}
 
     def stiffened(self, scale: float) -> Self:
-        """With a hard constraint's multipliers smoothed in units of `scale`, the size of the objective."""
+        """Smooth a hard constraint's multipliers in units of `scale`, the size of the objective."""
         return replace(self, weight=scale / self.unit) if self.scalar.hard else self
 
     def max_step(self, a: FloatArray, step: FloatArray) -> float:
@@ -342,7 +342,7 @@ class MarginLoss(Term):
         return (0.0 if losses is None else cp.sum(cp.multiply(self.item_weights, losses))), constraints
 
     def dual_expression(self, a: Expression, cp: ModuleType) -> tuple[Expression, list[object]]:
-        """``sum_i (a_i c_i - l_i*(a_i))`` of a CVXPY vector of multipliers, and the constraints of its domain."""
+        """Return ``sum_i (a_i c_i - l_i*(a_i))`` of a CVXPY vector of multipliers and its domain's constraints."""
         (lowest, highest), w = self.box, self.item_weights
         slopes, entries = cp.multiply(_ratio(np.ones_like(w), w), a), cp.vec(a, order="C")
         value = cp.sum(cp.multiply(w, self.scalar.dual_expression(slopes, self.offset, cp)))

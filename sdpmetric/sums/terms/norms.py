@@ -145,7 +145,7 @@ class Frobenius(Regularizer):
         return 0.5 * self.weight * float(np.sum((gradient / self.weight) ** 2)), gradient
 
     def inner_gap(self, components: FloatArray, gradient: FloatArray, tolerance: float) -> float:
-        """``|G|^2 / (2 w) - w / 2 |[M - G / w]_-|^2`` for the gradient G; without the second part if that suffices."""
+        """Return ``|G|^2 / (2 w) - w / 2 |[M - G / w]_-|^2`` for the gradient G, or only its first part if enough."""
         steps = gradient / self.weight
         gap = 0.5 * self.weight * float(np.sum(steps * steps))
         if not tolerance < gap < math.inf or psd.is_definite(minimizer := components.T @ components - steps):

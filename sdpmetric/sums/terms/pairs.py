@@ -463,7 +463,7 @@ class Spread(MarginLoss):
         return f"minus the sum of {self.size:,} distances"
 
     def smoothed(self, u: FloatArray, width: float, center: FloatArray | None = None) -> tuple[float, FloatArray]:
-        """With a share of the mean added to each squared distance, so slopes are finite."""
+        """Add a share of the mean to each squared distance, so slopes are finite."""
         # Share of the mean distance that is added to all distances to smooth the roots.
         D, shares = (
             np.maximum(-u, 0.0),
