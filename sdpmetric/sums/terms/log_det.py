@@ -235,7 +235,7 @@ class LogDet(Regularizer):
         return np.asarray((vectors / np.sqrt(values)).T) if values[0] > 0.0 else None
 
     def proof_slope(self, S: FloatArray, restricted: Callable[[FloatArray], FloatArray], margin: float) -> FloatArray:
-        """Return ``w (M0^-1 - M^-1)`` at the minimizer, less a share m of ``w M^-1`` for margin, which costs ``w d m``."""
+        """Return ``w (M0^-1 - M^-1)`` at the minimizer, less a share m of ``w M^-1``, a margin of cost ``w d m``."""
         inverse = self.inverse_root @ self.inverse_root
         return psd.symmetrize(self.weight * (inverse - (1.0 - margin) * restricted(inverse + S / self.weight)))
 
