@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,6 +51,8 @@ class EarlyStopping:
 class Run:
     """One solve as it goes on: ``Run(problem, budget, tol).over(steps)`` is its solution.
 
+    Steps are points of the problem, or of the one in the span of few rows that its solvers work on.
+
     `take` keeps the best points and bounds of the steps, and ends the solve if a certificate closes the gap. After the
     steps, and after any interruption of them, `finish` certifies the best point, which no limit cuts short.
     """
@@ -59,6 +60,7 @@ class Run:
     problem: Problem
     budget: Budget
     tol: float
+    span: InSpan[Problem] | None = None
     callbacks: Sequence[Callback] = ()
     score: Score | None = None
     early_stopping: EarlyStopping | None = None
@@ -100,7 +102,7 @@ class Run:
             self.status = Status.NUMERICAL_ERROR
             return True
         if self.score is not None:
-            step = replace(step, score=float(self.score(step.components)))
+            step = replace(step, score=float(self.score(self.lifted(step.components))))
         self._rank(step)
         row = TraceRow(
             iteration=self.budget.spent,
@@ -149,7 +151,8 @@ class Run:
         If the certificate proves less, its numbers replace the estimates, and the solver goes on to half the gap before
         another one is made.
         """
-        if step.certificate is not None and step.certificate.proves_optimal(self.tol):
+        certificate = self._certificate_of(step)
+        if certificate is not None and certificate.proves_optimal(self.tol):
             return True
         best, tightest = self.best, self.tightest
         if self.stream or best is None or tightest is None:
@@ -163,6 +166,23 @@ class Run:
             return True
         self.tightest, self.aim = certified, 0.5 * self.aim
         return False
+
+    def lifted(self, components: FloatArray) -> FloatArray:
+        """Return components of the problem, which those of a step may be already."""
+        return components if self.span is None or self._is_lifted(components) else self.span.lifted(components)
+
+    def within(self, components: FloatArray) -> FloatArray:
+        """Return components of the problem that the solvers work on."""
+        return (
+            self.span.coordinates(components) if self.span is not None and self._is_lifted(components) else components
+        )
+
+    def _is_lifted(self, components: FloatArray) -> bool:
+        return bool(components.shape[-1] == self.problem.X.shape[1])
+
+    def _certificate_of(self, step: Step) -> Certificate | None:
+        """Return a certificate of the step by the problem, not by the one in the span."""
+        return step.certificate if self.span is None or self._is_lifted(step.components) else None
 
     def finish(self) -> Solution:
         """Return the best point with its certificate, in the data's dtype, and the status."""
@@ -200,15 +220,16 @@ class Run:
 
     def _certified(self, step: Step) -> Step:
         """Return a step with the certificate of its point in the data's dtype, by the best multipliers so far."""
-        certificate, multipliers = step.certificate, step.multipliers
+        certificate, multipliers = self._certificate_of(step), step.multipliers
         if self.stream and certificate is not None:  # only the learner of a stream can make it
             return step
         is_proven = certificate is not None and certificate.proves_optimal(self.tol)
         bound = step if is_proven or self.tightest is None else self.tightest
-        components = np.asarray(in_dtype(step.components, self.problem.X.dtype), dtype=np.float64)
+        lifted = self.lifted(step.components)
+        components = np.asarray(in_dtype(lifted, self.problem.X.dtype), dtype=np.float64)
         if certificate is None or bound is not step or not np.array_equal(components, step.components):
             dual = None if bound.multipliers is None else bound.multipliers()
-            certificate = self._certificate(components, dual, step.certificate, bound.certificate)
+            certificate = self._certificate(components, dual, certificate, self._certificate_of(bound))
             multipliers = None if dual is None else lambda: dual
         return replace(Step.of_certificate(components, certificate), multipliers=multipliers, extras=step.extras)
 
@@ -267,11 +288,12 @@ def attempts(run: Run, solvers: Sequence[Solver], options: Mapping[str, object])
         run.solver, is_later = solver.name, run.best is not None and solver is not solvers[0]
         solver_options = {name: value for name, value in options.items() if name in solver.options}
         if run.best is not None and run.best.components.any() and "init" in solver.options:
-            solver_options["init"] = run.best.components
+            solver_options["init"] = run.within(run.best.components)
         if run.tightest is not None and run.tightest.multipliers is not None and "multipliers" in solver.options:
             solver_options["multipliers"] = run.tightest.multipliers()
         try:
-            for step in solver.steps(run.problem, run.budget, run.tol, **solver_options):
+            problem = run.problem if run.span is None else run.span.problem
+            for step in solver.steps(problem, run.budget, run.tol, **solver_options):
                 yield replace(step, status=None) if is_later else step
         except BREAKDOWNS:
             if solver is solvers[-1] and (run.best is None or run.best.certificate is None):
@@ -364,14 +386,12 @@ def solve(
     solvers = solvers_to_try(problem if span is None else span.problem, solver, options)
     entry = solvers[0]
     span = None if entry.stream else span  # a stream is about its own updates
-    reduced = problem if span is None else span.problem
     tol = entry.tol if tol is None else tol
     validation.check_limit("tol", tol, "relative gap")
     check_calls(callback, score, patience)
     options = _check_options(problem, entry, options, random_state)
-    if span is not None:
-        options |= {"init": span.coordinates(np.asarray(options["init"]))} if "init" in options else {}
-        score = None if score is None else partial(_score_of_lifted, score, span)
+    if span is not None and "init" in options:
+        options["init"] = span.coordinates(np.asarray(options["init"]))
     if engine is not None and not entry.engines:
         raise TypeError(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
@@ -380,9 +400,10 @@ def solve(
     budget = Budget(max_time, max_iter)
     with using(client_of(engine)):
         run = Run(
-            reduced,
+            problem,
             budget,
             tol,
+            span,
             callbacks=[see for see in (printer, callback) if see is not None],
             score=score,
             early_stopping=None if patience is None else EarlyStopping(patience),
@@ -390,30 +411,9 @@ def solve(
             relaxed=entry.relaxed,
         )
         solution = run.over(attempts(run, solvers, options))
-    if span is not None:
-        solution = _lifted(problem, span, solution, tol)
     if printer is not None:
         printer.end(solution)
     return solution
-
-
-def _score_of_lifted(score: Score, span: InSpan[Problem], components: FloatArray) -> float:
-    return score(span.lifted(components))
-
-
-def _lifted(problem: Problem, span: InSpan[Problem], solution: Solution, tol: float) -> Solution:
-    """Return a solution in the span as one of the problem, with its certificate."""
-    problem.check_unchanged()
-    components = in_dtype(span.lifted(np.asarray(solution.components, dtype=np.float64)), problem.X.dtype)
-    point = np.asarray(components, dtype=np.float64)
-    with threads.one_pool():
-        certificate = problem.certify(point, dual=solution.dual)
-    is_limited = solution.status in (Status.USER_LIMIT, Status.INTERRUPTED, Status.STOPPED_EARLY)
-    status = solution.status if is_limited and not certificate.settles(tol) else certificate.status(tol)
-    extras = solution.extras | problem.beside(point)
-    return replace(
-        solution, components=components, certificate=certificate, status=status, problem=problem, extras=extras
-    )
 
 
 def _check_options(

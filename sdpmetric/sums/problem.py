@@ -431,7 +431,8 @@ class MetricProblem(PrintedProblem):
         """
         L, residual = self.check_point(components, metric)
         span = self.in_span
-        value, u = self.total.value(L) if span is None else span.problem.total.value(span.coordinates(L))
+        stated, point = (self, L) if span is None else (span.problem, span.coordinates(L))
+        value, u = stated.total.value(point)
         has_hard, objective = any(loss.hard for loss in self.total.losses), math.inf
         if metric is None and span is not None:
             objective = self._bound_in_span(L)
@@ -442,7 +443,7 @@ class MetricProblem(PrintedProblem):
             proof = feasibility.certificate(self.dual, L, None if dual is None else self.read_dual(dual))
             if proof is not None:
                 return proof
-        proven = self.prove(L, dual)
+        proven = stated.prove(point, dual)
         violation = max(
             (loss.violation(excess) for loss, excess in zip(self.total.losses, u, strict=True)), default=0.0
         )
@@ -516,25 +517,11 @@ class MetricProblem(PrintedProblem):
         if (span := self.in_span) is not None:
             return span.problem.prove(span.coordinates(components), dual)
         if dual is not None:
-            return self._proven_by(self.read_dual(dual), components)
+            return self.dual.prove(self.read_dual(dual), components)
         depends_on_width = self.total.kinked or any(loss.has_infinite_slopes for loss in self.total.losses)
         widths = WIDTHS if depends_on_width else WIDTHS[:1]
         candidates = (self.total.slopes(components, width) for width in widths)
         return max((self.dual.prove(a, components) for a in candidates), key=lambda proven: proven.value)
-
-    def _proven_by(self, a: list[FloatArray], components: FloatArray) -> Proven:
-        """Bound by multipliers; the last bound is kept, as solutions in a span are certified there and then again."""
-        if self.dual.bounded_by_slopes:
-            return self.dual.prove(a, components)
-        key, last = np.concatenate([np.zeros(0), *a]).tobytes(), self._last_proven
-        if key not in last:
-            last.clear()
-            last[key] = self.dual.prove(a, components)
-        return last[key]
-
-    @cached
-    def _last_proven(self) -> dict[bytes, Proven]:
-        return {}
 
 
 def _bound(term: Term, X: NDArray[np.floating]) -> Term | None:
