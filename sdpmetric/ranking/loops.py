@@ -177,6 +177,27 @@ def embed_difference(components: FloatArray, a: FloatArray, b: FloatArray, v: Fl
     return total
 
 
+@loop(fastmath=FAST)
+def _gram(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
+    """Set ``out = A @ B.T``."""
+    for i in range(len(A)):
+        for j in range(len(B)):
+            s = 0.0
+            for k in range(A.shape[1]):
+                s += A[i, k] * B[j, k]
+            out[i, j] = s
+
+
+@loop(fastmath=FAST)
+def _add_product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
+    """Add ``A @ B`` to out."""
+    for i in range(len(A)):
+        for j in range(len(B)):
+            a = A[i, j]
+            for k in range(B.shape[1]):
+                out[i, k] += a * B[j, k]
+
+
 @loop()
 def solve_gram(gram: FloatArray, rows: FloatArray, work: FloatArray) -> bool:
     """Replace rows by ``rows @ inverse(gram)`` by Cholesky; return whether the Gram matrix is positive definite."""
@@ -220,20 +241,41 @@ def retract(
     with ``sum_k |c_k| ||h_k||^2`` above `reach` are shortened to it: there the expansion of the retraction, and with it
     the promise that W moves along the gradient, ends.
     """
+    k, d = V.shape
     r = len(components)
     if not solve_gram(gram, E, np.empty((r, r))):
         return 0.0
-    T, identity = np.dot(E, E.T), np.eye(len(c))
-    size = np.sum(np.abs(c) * np.diag(T))
+    T = np.empty((k, k))
+    _gram(E, E, T)
+    size = 0.0
+    for i in range(k):
+        size += abs(c[i]) * T[i, i]
     if not np.isfinite(size):
         return 0.0
     share = 1.0 if size <= reach else reach / size
-    C = share * c
-    T *= C.reshape(-1, 1)
-    change = np.dot((identity - 0.5 * T) * C, V) + np.dot(np.dot((0.375 * T - 0.5 * identity) * C, E), components)
+    for i in range(k):
+        for j in range(k):
+            T[i, j] *= share * c[i]
+    first, second = np.empty((k, k)), np.empty((k, k))
+    for i in range(k):
+        for j in range(k):
+            identity = 1.0 if i == j else 0.0
+            first[i, j] = (identity - 0.5 * T[i, j]) * share * c[j]
+            second[i, j] = (0.375 * T[i, j] - 0.5 * identity) * share * c[j]
+    change, inner = np.zeros((k, d)), np.zeros((k, r))
+    _add_product(second, E, inner)
+    _add_product(first, V, change)
+    _add_product(inner, components, change)
+    across, square = np.empty((r, k)), np.empty((k, k))
+    _gram(components, change, across)
+    _gram(change, change, square)
+    H = np.ascontiguousarray(E.T)
+    _add_product(H, change, components)
     # K_new K_new^T = K K^T + (A + H^T Q / 2) H + its transpose, with A = K D^T and Q = D D^T
-    growth = np.dot(np.dot(components, change.T) + 0.5 * np.dot(E.T, np.dot(change, change.T)), E)
-    components += np.dot(E.T, change)
+    square *= 0.5
+    _add_product(H, square, across)
+    growth = np.zeros((r, r))
+    _add_product(across, E, growth)
     gram += growth + growth.T
     return share
 
@@ -283,7 +325,7 @@ def end_batch(
         totals[SHORTENED] += 1
     totals[UPDATES] += 1
     if totals[UPDATES] % REFRESH == 0:
-        gram[:] = np.dot(components, components.T)
+        _gram(components, components, gram)
 
 
 @loop()
