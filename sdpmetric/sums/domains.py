@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray
+from sdpmetric.arrays import SMALLEST_DIVISOR, FloatArray, IndexArray
 from sdpmetric.core import validation
 from sdpmetric.engine.lazy import cached
 from sdpmetric.engine.threads import check_deadline
@@ -82,23 +82,32 @@ class Domain:
         if self.has_identity_basis:
             if (np.count_nonzero(components, axis=1) <= 1).all():
                 return None
-            return np.diag(np.sqrt(np.diag(components.T @ components))), None
-        rows = components[components.any(axis=1)]
-        squares = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), SMALLEST_DIVISOR)
-        products = rows @ self.basis.T
-        vectors = np.argmax(products * products / squares, axis=1)  # with the direction nearest to that of each row
-        scale = products[np.arange(len(rows)), vectors] / squares[vectors]
+            return np.diag(np.sqrt(self.weights(components))), None
+        rows, vectors, _ = self._nearest_vectors(components)
         R, B, k = exact.rationals(rows), exact.rationals(self.basis[vectors]), np.arange(len(rows))
         pivot = np.abs(rows).argmax(axis=1)
         if np.all(R * B[k, pivot][:, None] == B * R[k, pivot][:, None]):
             return None
+        roots = np.sqrt(self.weights(components))[:, None]
+        return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
+
+    def weights(self, components: FloatArray) -> FloatArray:
+        """Return weights w >= 0 for which ``sum_j w_j b_j b_j^T`` is near the metric of a factor, (k,)."""
+        if self.has_identity_basis:
+            return np.asarray(np.einsum("rj,rj->j", components, components))
+        rows, vectors, scale = self._nearest_vectors(components)
         errors = np.linalg.norm(rows - scale[:, None] * self.basis[vectors], axis=1)
         if (errors <= MEMBERSHIP_TOLERANCE * np.linalg.norm(rows, axis=1)).all():
-            weights = np.bincount(vectors, scale * scale, len(self.basis)).astype(np.float64)
-        else:
-            weights = self.combination(components.T @ components)
-        roots = np.sqrt(weights)[:, None]
-        return roots * self.basis, gamma(4) * roots * np.abs(self.basis)
+            return np.bincount(vectors, scale * scale, len(self.basis)).astype(np.float64)
+        return self.combination(components.T @ components)
+
+    def _nearest_vectors(self, components: FloatArray) -> tuple[FloatArray, IndexArray, FloatArray]:
+        """Return nonzero rows of a factor, the basis vector of the nearest direction for each, and its multiple."""
+        rows = components[components.any(axis=1)]
+        squares = np.maximum(np.einsum("ij,ij->i", self.basis, self.basis), SMALLEST_DIVISOR)
+        products = rows @ self.basis.T
+        vectors = np.argmax(products * products / squares, axis=1)
+        return rows, vectors, products[np.arange(len(rows)), vectors] / squares[vectors]
 
     def combination(self, M: FloatArray) -> FloatArray:
         """Return the weights w >= 0 with ``sum_j w_j b_j b_j^T`` nearest a metric in the Frobenius norm, (k,)."""

@@ -141,7 +141,7 @@ def _proof(
     data: Arrays | None,
 ) -> Proof:
     domain, X = dual.slack.domain, dual.slack.X
-    factor = np.diag(np.sqrt(domain.combination(components.T @ components))) if domain.diagonal else components
+    factor = np.diag(np.sqrt(domain.weights(components))) if domain.diagonal else components
     arrays: dict[str, NDArray[np.generic]] = {"X": X, **({} if data is None else data)}
     for name in LISTS:
         lists = [term.data[name] for term in terms if name in term.data]
