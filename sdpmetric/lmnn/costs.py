@@ -187,23 +187,12 @@ class Push:
         anchors: IndexArray = candidates.targets // n * n + candidates.anchors[:, None] % n
         return anchors
 
-    def target_distances(self, Z: NDArray[np.floating], candidates: Candidates) -> FloatArray:
-        """Return squared distances from the anchor of each row to its targets, (m, K), padded with -1."""
-        return target_distances(Z, self.anchors_by_target(candidates), candidates.targets)
-
     def as_points(self, region: int, candidates: Candidates) -> Candidates:
         """Return candidates with impostors of a region by numbers of points."""
         if self.n_regions == 1:
             return candidates
         C, shift = candidates, np.int32(region * len(self.X))
         return Candidates(C.anchors + shift, self.target_points(C.targets), C.indptr, C.impostors + shift, C.weights)
-
-    def as_examples(self, candidates: Candidates) -> Candidates:
-        if self.n_regions == 1:
-            return candidates
-        C, n = candidates, np.int32(len(self.X))
-        targets = np.where(C.targets >= 0, C.targets % n, np.int32(-1))
-        return Candidates(C.anchors % n, targets, C.indptr, C.impostors % n, C.weights)
 
     def margins(self, Z: NDArray[np.floating], triplets: Triplets) -> FloatArray:
         """Return ``<B_t, M>`` of triplets at embedded points."""
@@ -300,7 +289,8 @@ class Push:
         rows, n = Candidates.none(), len(self.X)
         for region, block in self.blocks_by_region(Z, among=among):
             if not block.has_rows_of(rows):
-                rows, target_D = block, self.target_distances(Z, self.as_points(region, block))
+                points = self.as_points(region, block)
+                rows, target_D = block, target_distances(Z, self.anchors_by_target(points), points.targets)
             losses, slopes = hinge_slopes(Z[region * n : (region + 1) * n], block, 0.0, self.squared, target_D)
             yield float(losses.sum()), block, slopes
 

@@ -64,16 +64,14 @@ class Coordinates:
     def lift(self, L: FloatArray) -> FloatArray:
         return self.problem.lift(L) if self.whitened else self.problem.squeeze(L)
 
-    def whiten(self, matrices: FloatArray) -> FloatArray:
-        """Return matrices (c, p, p) in coordinates that make the costs the identity."""
-        if self.whitened:
-            return matrices
-        whitened = np.zeros_like(matrices)
-        for cost, matrix, out in zip(self.problem.pull_costs, matrices, whitened, strict=True):
-            T = cost.coordinates
-            V = np.concatenate([T.range, T.null / math.sqrt(NULL_COST)], axis=1)
-            out[: V.shape[1], : V.shape[1]] = V.T @ matrix @ V
-        return whitened
+    def largest_ratio(self, matrices: FloatArray) -> float:
+        """Return the largest ``<B, M> / <C, M>`` of PSD matrices M, for matrices B, (c, p, p)."""
+        whitened = list(matrices)
+        if not self.whitened:
+            transforms = [cost.coordinates for cost in self.problem.pull_costs]
+            bases = [np.concatenate([T.range, T.null / math.sqrt(NULL_COST)], axis=1) for T in transforms]
+            whitened = [V.T @ B @ V for V, B in zip(bases, matrices, strict=True)]
+        return max(psd.largest_eigenvalue(B) for B in whitened)
 
 
 class ActiveSet:
@@ -189,29 +187,17 @@ OPTIONS = AverageOptions()
 class Multipliers:
     """A multiplier ``a >= 0`` for each triplet of a list, and what the lower bound needs of them."""
 
-    hinges: Hinges
     values: FloatArray  # (nnz, K)
     matrices: FloatArray  # sum a_t B_t of each metric in the coordinates of the loop, (c, p, p)
-    whitened: FloatArray  # the same in coordinates that make the linear cost the identity
-    sums: FloatArray
-
-    @cached
-    def bound(self) -> float:
-        return _bound(self.hinges, self.whitened, self.sums)
-
-
-def _bound(hinges: Hinges, whitened: FloatArray, sums: FloatArray) -> float:
-    return hinges.bound(sums, max((psd.largest_eigenvalue(B) for B in whitened), default=0.0))
+    sums: FloatArray  # see `Hinges.sums`
+    bound: float
 
 
 class ErgodicDual:
-    """Averages of the slopes of an active set, with the steps as weights, and the best multipliers made of them.
+    """Averages of the slopes of an active set, with the steps as weights, and the best multipliers made of them."""
 
-    `whiten` is that of `Coordinates`.
-    """
-
-    def __init__(self, active: ActiveSet, whiten: Callable[[FloatArray], FloatArray]) -> None:
-        self._active, self._whiten = active, whiten
+    def __init__(self, active: ActiveSet, coordinates: Coordinates) -> None:
+        self._active, self._coordinates = active, coordinates
         self._weight = 0.0
         self._values = np.zeros_like(active.slopes)
         self._matrices = np.zeros_like(active.matrices)
@@ -239,7 +225,7 @@ class ErgodicDual:
         """Carry over the values of each triplet to the list that the active set has now."""
         hinges = self._active.hinges
         self._values = carried(self._values, positions, hinges)
-        self.best = replace(self.best, hinges=hinges, values=carried(self.best.values, positions, hinges))
+        self.best = replace(self.best, values=carried(self.best.values, positions, hinges))
 
     def improve(self, objective: float) -> bool:
         """Move the best multipliers toward the average and toward the slopes; whether the average is to start again."""
@@ -276,12 +262,15 @@ class ErgodicDual:
             return (1 - s) * x + s * y
 
         def loss(s: float) -> float:
-            return -_bound(a.hinges, mixed(s, a.whitened, b.whitened), mixed(s, a.sums, b.sums))
+            return -self._bound(mixed(s, a.matrices, b.matrices), mixed(s, a.sums, b.sums))
 
         best = minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-3, "maxiter": 12})
         s = float(best.x)
         return self._multipliers(mixed(s, a.values, b.values), mixed(s, a.matrices, b.matrices))
 
     def _multipliers(self, values: FloatArray, matrices: FloatArray) -> Multipliers:
-        hinges = self._active.hinges
-        return Multipliers(hinges, values, matrices, self._whiten(matrices), hinges.sums(values))
+        sums = self._active.hinges.sums(values)
+        return Multipliers(values, matrices, sums, self._bound(matrices, sums))
+
+    def _bound(self, matrices: FloatArray, sums: FloatArray) -> float:
+        return self._active.hinges.bound(sums, self._coordinates.largest_ratio(matrices))

@@ -137,7 +137,7 @@ def gradient_projection(
     M = np.swapaxes(L, 1, 2) @ L  # line 1
     t = since_search = 0  # line 2
     active = ActiveSet(coordinates, rule.by_triplet)  # line 3
-    dual = ErgodicDual(active, coordinates.whiten)
+    dual = ErgodicDual(active, coordinates)
     searched_metric, search, converged = M, True, False
     while True:  # line 5
         budget.spend()

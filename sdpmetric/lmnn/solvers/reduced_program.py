@@ -28,7 +28,7 @@ from sdpmetric.linalg import psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.lines import Lines
 from sdpmetric.lmnn.costs import Push, list_triplets
-from sdpmetric.lmnn.impostors import TooManyCandidates
+from sdpmetric.lmnn.impostors import TooManyCandidates, collect
 from sdpmetric.lmnn.problem import LargeMarginProblem
 from sdpmetric.lmnn.solvers.hinges import Hinges
 from sdpmetric.lmnn.written import MARGINS, SLACKS, chosen_triplets, lines, metric_names
@@ -41,18 +41,7 @@ PUSH_WEIGHT, RIDGE = "push_weight", "ridge"
 
 @formulation(LargeMarginProblem)
 def state(problem: LargeMarginProblem, *, triplets: Triplets | None = None, parametric: bool = False) -> ExactProgram:
-    chosen = chosen_triplets(problem.push, triplets)
-    program = _program(problem, chosen, parametric)
-
-    def read() -> Point:
-        metrics = np.stack([named(program)[name].value for name in metric_names(problem.push)])
-        return Point(problem.squeeze(metrics), dual_of(program, chosen))
-
-    return ExactProgram(program, read)
-
-
-def _program(problem: LargeMarginProblem, chosen: Triplets, parametric: bool) -> cp.Problem:
-    X, push = problem.centered, problem.push
+    X, push, chosen = problem.centered, problem.push, chosen_triplets(problem.push, triplets)
     mu: cp.Parameter | float = problem.push_weight
     rho: cp.Parameter | float = problem.ridge
     if parametric:
@@ -73,7 +62,12 @@ def _program(problem: LargeMarginProblem, chosen: Triplets, parametric: bool) ->
         weight, ridge = (float(w.value) if isinstance(w, cp.Parameter) else w for w in (mu, rho))
         return lines(replace(push, weight=weight), ridge, chosen)
 
-    return printed(cp.Minimize(objective), [*constraints, *cones], shown)  # (3) M is PSD
+    program = printed(cp.Minimize(objective), [*constraints, *cones], shown)  # (3) M is PSD
+
+    def read() -> Point:
+        return Point(problem.squeeze(np.stack([M.value for M in metrics])), dual_of(program, chosen))
+
+    return ExactProgram(program, read)
 
 
 @cache
@@ -164,10 +158,11 @@ def violated(
     """
     push, everybody = problem.push, np.arange(len(problem.X), dtype=np.int32)
     try:
-        blocks = [push.candidates(Z, groups, widen=widen, max_pairs=push.source.capacity(everybody))]
+        search = (block for _, block in push.blocks_by_region(Z, groups, widen=widen))
+        blocks = collect(search, push.source.capacity(everybody))
     except TooManyCandidates as many:  # the rest is for later rounds
         blocks = many.blocks
-    triplets = Triplets.join(*(list_triplets(push.as_examples(block)) for block in blocks))
+    triplets = Triplets.join(*(list_triplets(block) for block in blocks))
     return triplets[push.source.weights_of(triplets) > 0]
 
 
