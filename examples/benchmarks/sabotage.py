@@ -127,7 +127,7 @@ def use_solution(path):
     if not found.certificate.as_saved:  # what is certified is true
         assert found.objective >= own.lower_bound, found
         assert found.lower_bound <= own.objective, found
-    str(found), found.certificate.facts(), sm.Solution.load(path)
+    str(found), found.certificate.to_dict(), sm.Solution.load(path)
 
 
 def use_data(path):

@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import ClassVar, Self, cast
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import text, validation
+from sdpmetric.core import validation
 from sdpmetric.core.files import check_values
 from sdpmetric.core.status import Status
-from sdpmetric.core.text import digits, rounded, scientific
+from sdpmetric.core.text import Printed, digits, rounded, scientific
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.linalg.rigorous.directed import RIGORS, Rigor
 
@@ -59,7 +59,7 @@ def relative_gap(objective: float, lower_bound: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certificate(ABC):
+class Certificate(Printed, ABC):
     """The fields that every kind of certificate has.
 
     Attributes
@@ -185,17 +185,6 @@ class Certificate(ABC):
     def __str__(self) -> str:
         saved = f"; {AS_SAVED}" if self.as_saved else ""
         return f"{self.program}: {self.finding()}{self.reservation}{saved}"
-
-    def facts(self) -> dict[str, object]:
-        """Return what is known, by name, for tables."""
-        names = {"n_active": f"active {self.constraints}", "kind": "kind of proof"}
-        values = {"relative_gap": self.relative_gap} | self.to_dict() | dict(self.info)
-        del values["constraints"], values["info"]
-        informative = {name: value for name, value in values.items() if value not in (None, False)}
-        return {names.get(name, name.replace("_", " ")): value for name, value in informative.items()}
-
-    def _repr_html_(self) -> str:
-        return text.facts(str(self), self.facts())
 
     def to_dict(self) -> dict[str, object]:
         """Return the kind and fields by name, for JSON; `from_dict` reads it again."""

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray, allow_underflow
-from sdpmetric.core import text
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.problem import Constrained, Problem, unsupported
 from sdpmetric.core.solution import Solution, problem_of
+from sdpmetric.core.text import Printed
 
 Columns = dict[str, NDArray[np.generic]]
 
@@ -203,7 +203,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(Printed):
     """What a solution says about its constraints, its examples and its weights.
 
     Attributes
@@ -231,10 +231,6 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"<Explanation {self}>"
-
-    def _repr_html_(self) -> str:
-        sections = ("support", "influence", "slacks", "sensitivity")
-        return text.facts(str(self.certificate), {name: str(getattr(self, name)) for name in sections})
 
 
 # Multipliers below this share of their bound (without a bound: of the largest) count as 0: what an interior-point

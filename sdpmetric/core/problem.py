@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import text, validation
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Multipliers
 from sdpmetric.core.constraints import Constraints
 from sdpmetric.core.named import scaled_identity
 from sdpmetric.core.read_only import read_only
+from sdpmetric.core.text import Printed
 from sdpmetric.engine.lazy import cached, published
 from sdpmetric.linalg.dependence import described
 from sdpmetric.linalg.search import best_log_scale
@@ -33,7 +34,7 @@ NOT_STATED = {"stated": False}
 
 
 @dataclass(eq=False, repr=False)
-class Problem(ABC):
+class Problem(Printed, ABC):
     """A statement: a dataclass with its data and parameters as fields.
 
     Its constructor sets each field once, and arrays become read-only copies (`sdpmetric.core.read_only`); nothing
@@ -301,11 +302,6 @@ class Problem(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
-
-    def _repr_html_(self) -> str:
-        n, d = self.X.shape
-        facts = {"statement": type(self).__name__, "examples": n, "features": d, "dtype": str(self.X.dtype)}
-        return text.facts(self.describe(), facts | {name: getattr(self, name) for name in self.weights})
 
 
 ProblemT = TypeVar("ProblemT", bound=Problem, covariant=True)

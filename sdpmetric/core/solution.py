@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import allow_underflow
-from sdpmetric.core import text
 from sdpmetric.core.certificate import (
     AS_SAVED,
     Certificate,
@@ -37,6 +36,7 @@ from sdpmetric.core.problem import Problem, unsupported
 from sdpmetric.core.registry import solvers_of
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import Trace, TraceRow
+from sdpmetric.core.text import Printed
 from sdpmetric.core.triplets import Triplets
 from sdpmetric.core.validation import check_integer, check_limit
 from sdpmetric.linalg import psd
@@ -44,7 +44,7 @@ from sdpmetric.linalg.search import Stop
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(Printed):
     """A point of a problem with its certificate.
 
     Attributes
@@ -174,16 +174,6 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"<Solution {self}>"
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "solver": self.solver,
-            "status": f"{self._status_in_words()}: {self.advice}",
-            "seconds": self.seconds,
-            "iterations": self.n_iter,
-            "components": " x ".join(map(str, self.components.shape)),
-        }
-        return text.facts(str(self), facts | dict(self.extras) | self.certificate.facts())
 
     def save(self, path: str | Path) -> None:
         """Save as one NPZ file: arrays, and everything else as JSON text; no pickle.

@@ -11,10 +11,11 @@ from typing import Self, overload
 import numpy as np
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.core import text, validation
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import Certificate, Dual, Multipliers, relative_gap
 from sdpmetric.core.problem import Problem
 from sdpmetric.core.status import Status
+from sdpmetric.core.text import Printed, aligned
 from sdpmetric.engine.threads import BudgetSpent, check_deadline, deadline
 from sdpmetric.linalg.search import Stop
 
@@ -89,7 +90,7 @@ class TraceRow:
 
 
 @dataclass
-class Trace:
+class Trace(Printed):
     """The trace of a solve: rows by number, ``trace[-1]``, and columns by name, ``trace["objective"]``.
 
     It prints as a table of what the solver knew.
@@ -104,20 +105,9 @@ class Trace:
         return iter(self.rows)
 
     def __str__(self) -> str:
-        columns = self._known_columns
-        return text.aligned([name.replace("_", " ") for name in columns], [row.cells(columns) for row in self])
-
-    @property
-    def _known_columns(self) -> list[str]:
         names = [f.name for f in fields(TraceRow)]
-        return [name for name in names if self.rows and np.isfinite(self[name]).any() and self[name].any()]
-
-    def _repr_html_(self) -> str:
-        columns = self._known_columns
-        shown = self.rows if len(self) <= 12 else [*self.rows[:6], *self.rows[-6:]]
-        omitted = f", {len(self) - len(shown):,} in the middle left out" if len(shown) < len(self) else ""
-        rows = [row.cells(columns) for row in shown]
-        return text.columns(f"{len(self):,} steps{omitted}", [name.replace("_", " ") for name in columns], rows)
+        columns = [name for name in names if self.rows and np.isfinite(self[name]).any() and self[name].any()]
+        return aligned([name.replace("_", " ") for name in columns], [row.cells(columns) for row in self])
 
     @overload
     def __getitem__(self, key: int) -> TraceRow: ...

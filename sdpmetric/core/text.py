@@ -1,9 +1,9 @@
-"""Numbers as text, rounded up or outward, and tables for notebooks in plain HTML."""
+"""Numbers as text, rounded up or outward, and tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from html import escape
@@ -48,17 +48,11 @@ def cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def facts(caption: str, values: Mapping[str, object]) -> str:
-    """Return a table of names and values; what is unknown is left out."""
-    rows = {name: text for name, value in values.items() if (text := cell(value))}
-    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
-    return f"<table><caption>{escape(caption)}</caption><tbody>{body}</tbody></table>"
+class Printed:
+    """Notebooks show it as `print` does."""
 
-
-def columns(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row) + "</tr>" for row in rows)
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sdpmetric.arrays import FloatArray, allow_underflow
-from sdpmetric.core import text, validation
+from sdpmetric.core import validation
 from sdpmetric.core.certificate import (
     AS_SAVED,
     Certificate,
@@ -26,7 +26,7 @@ from sdpmetric.core.run import solve
 from sdpmetric.core.solution import Solution, check_solution
 from sdpmetric.core.status import Status
 from sdpmetric.core.steps import TraceRow
-from sdpmetric.core.text import digits, scientific
+from sdpmetric.core.text import Printed, aligned, digits, scientific
 from sdpmetric.core.validation import check_limit
 from sdpmetric.engine import threads
 from sdpmetric.linalg.rigorous.directed import RIGORS
@@ -289,7 +289,7 @@ def linear_map(estimator: FittedEstimator | FittedTransformer, X: NDArray[np.flo
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Printed):
     """Solutions of one problem side by side; prints as a table, in terminals and notebooks.
 
     Attributes
@@ -341,13 +341,10 @@ class Comparison:
     @property
     def table(self) -> str:
         """The table alone, narrow enough for 80 columns."""
-        return text.aligned(self.COLUMNS, self.rows())
+        return aligned(self.COLUMNS, self.rows())
 
     def __str__(self) -> str:
         return f"{self.table}\n{self.verdict}"
-
-    def _repr_html_(self) -> str:
-        return text.columns(self.verdict, self.COLUMNS, self.rows())
 
 
 def compare(*solutions: Solution) -> Comparison:

@@ -18,15 +18,14 @@ from sdpmetric.linalg.rigorous.directed import above, norm_above
 from sdpmetric.linalg.rigorous.forms import ROWS_AT_ONCE, Images
 
 if TYPE_CHECKING:
-    from flint import fmpq_mat
+    from flint import fmpq_mat, fmpz_mat
 
 IntegerArray = NDArray[np.object_]
 RationalArray = NDArray[np.object_]
 IndexArray = NDArray[np.integer]
 
-# Limits of elimination, each for about 2 s: numbers of X, and rank^3 times null directions, whose entries have as many
-# digits as the rank times those of a float.
-MAX_NUMBERS, MAX_PRODUCTS = 2_000_000, 10**8
+# Limits of elimination, each for about 2 s: numbers, and rank^3 times null directions times binary digits of a number.
+MAX_NUMBERS, MAX_WORK = 2_000_000, 5 * 10**9
 # The rank modulo this prime bounds the work.
 PRIME = (1 << 31) - 1
 
@@ -91,9 +90,32 @@ def exact_distances(
 def integers(X: NDArray[np.floating]) -> IntegerArray:
     """Return floats as whole numbers, each column multiplied by a power of two of its own; Python integers, (n, d)."""
     mantissas, exponents = np.frexp(X.astype(np.float64))
-    powers = np.where(mantissas != 0.0, exponents, np.iinfo(exponents.dtype).max)
-    shifts = np.where(mantissas != 0.0, powers - powers.min(axis=0, initial=np.iinfo(powers.dtype).max), 0)
-    return np.asarray((mantissas * 2.0**53).astype(np.int64).astype(object) << shifts.astype(object))
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    digits = np.frexp((whole & -whole).astype(np.float64))[1]  # up to the last that is not 0
+    powers = np.where(whole != 0, exponents + digits, np.iinfo(exponents.dtype).max)
+    shifts = np.where(whole != 0, powers - powers.min(axis=0, initial=np.iinfo(powers.dtype).max), 0)
+    return np.asarray((whole >> np.maximum(digits - 1, 0)).astype(object) << shifts.astype(object))
+
+
+def null_space(rows: IntegerArray) -> tuple[fmpz_mat, int] | None:
+    """Return a matrix with a basis of the vectors orthogonal to all rows in its first columns, and their number.
+
+    Return None if it takes too long: entries of the basis have about as many digits as a row of `rank` entries.
+    """
+    if rows.size > MAX_NUMBERS:
+        return None
+    from flint import fmpz_mat, nmod_mat
+
+    d, digits = rows.shape[1], int(np.abs(rows).max(initial=0)).bit_length()
+    matrix = fmpz_mat(*rows.shape, rows.ravel().tolist())
+    rank = nmod_mat(matrix, PRIME).rank()  # at most that in whole numbers
+    return matrix.nullspace() if rank**3 * (d - rank) * digits <= MAX_WORK else None
+
+
+def rank(A: NDArray[np.floating]) -> int:
+    """Return the rank of a matrix of floats, or the number of its columns if that takes too long to decide."""
+    null, d = null_space(integers(A)), A.shape[1]
+    return d if null is None else d - int(null[1])
 
 
 def null_directions(X: NDArray[np.floating], first: IndexArray, second: IndexArray) -> tuple[int, IntegerArray] | None:
@@ -103,16 +125,14 @@ def null_directions(X: NDArray[np.floating], first: IndexArray, second: IndexArr
     """
     if X.size > MAX_NUMBERS:
         return None
-    from flint import fmpz_mat, nmod_mat
-
-    points, (a, b), d = integers(X), forest(first, second, len(X)), X.shape[1]
-    rows = fmpz_mat(len(a), d, (points[a] - points[b]).ravel().tolist())
-    rank = nmod_mat(rows, PRIME).rank()  # at most the rank in whole numbers
-    if rank**3 * (d - rank) > MAX_PRODUCTS:
+    points, (a, b) = integers(X), forest(first, second, len(X))
+    if (null := null_space(points[a] - points[b])) is None:
         return None
-    basis, nullity = rows.nullspace()
-    null = fmpz_mat(d, nullity, [value for row in basis.tolist() for value in row[:nullity]])
-    images = fmpz_mat(len(X), d, points.ravel().tolist()) * null
+    from flint import fmpz_mat
+
+    basis, nullity = null
+    directions = fmpz_mat(X.shape[1], nullity, [value for row in basis.tolist() for value in row[:nullity]])
+    images = fmpz_mat(*X.shape, points.ravel().tolist()) * directions
     return nullity, np.array(images.tolist(), dtype=object).reshape(len(X), nullity)
 
 

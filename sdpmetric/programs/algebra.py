@@ -13,14 +13,13 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from sdpmetric.arrays import LARGEST_VALUE, FloatArray, LongArray
+from sdpmetric.linalg import exact
 from sdpmetric.linalg.rigorous.directed import U, above, gamma, least_eigenvalue, norm_above
 
 SPARSE = 150  # Smallest number of columns for a sparse factorization
 DENSE = 8000  # Columns of a dense factorization, at most
 FACTOR = 40_000_000  # Entries of a sparse factor, at most: 320 MB
 MOST_DEPENDENT = 2000  # Columns, at most, among which dependences are sought
-# Coefficients of redundant equations have one of these denominators, and at most these binary digits.
-DENOMINATORS, DIGITS = (1, 3, 5, 7, 9, 11, 13, 15), 12
 
 Solve = Callable[[FloatArray], FloatArray]
 
@@ -134,43 +133,23 @@ def _sparse(H: sp.csc_array) -> tuple[Solve, float]:
     return unshifted.solve, shift - above(float(distance) + gamma(terms) * float(np.max(rounding)), n + 8)
 
 
-def _annihilates(A: sp.csr_array, z: FloatArray) -> bool:
-    """Return whether ``A'z = 0`` exactly."""
-    total: dict[int, Fraction] = {}
-    for i in np.flatnonzero(z).tolist():
-        row = slice(A.indptr[i], A.indptr[i + 1])
-        for j, value in zip(A.indices[row].tolist(), A.data[row].tolist(), strict=True):
-            total[j] = total.get(j, Fraction(0)) + Fraction(value) * Fraction(float(z[i]))
-    return not any(total.values())
-
-
 def independent(M: sp.csc_array) -> tuple[LongArray | None, int]:
-    """Return columns that are proven to determine all others, or None; and a column that depends on others.
+    """Return columns that determine all others if they are independent, or None; and a column that depends on others.
 
-    The coefficients are guessed to be fractions with few digits times powers of 2, and checked in rational numbers. The
-    last column depends on others up to rounding, or comes closest to that.
+    They are as many as the rank in whole numbers. The last column depends on others up to rounding, or comes closest to
+    that.
     """
-    core, rows = _core(M), M.T.tocsr()
+    core = _core(M)
     if len(core) > MOST_DEPENDENT:
         return None, 0
-    _, R, pivots = scipy.linalg.qr(M[:, core].toarray(), mode="economic", pivoting=True)
+    dense = M[:, core].toarray()
+    _, R, pivots = scipy.linalg.qr(dense, mode="economic", pivoting=True)
     diagonal, pivots = np.abs(np.diag(R)), core[pivots]
     rank = int(np.sum(diagonal > 1e-11 * diagonal.max(initial=0.0)))
-    basis = pivots[:rank]
-    V = scipy.linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
-    V[np.abs(V) < 1e-9 * np.abs(V).max(initial=0.0)] = 0.0
-    for column, j in zip(V.T, pivots[rank:].tolist(), strict=True):
-        for denominator in DENOMINATORS:
-            digits, powers = np.frexp(denominator * column)
-            combination = np.zeros(M.shape[1])
-            combination[basis] = np.ldexp(np.rint(np.ldexp(digits, DIGITS)), powers - DIGITS)
-            combination[j] = -denominator
-            close = np.allclose(combination[basis], denominator * column, rtol=1e-8, atol=0.0)
-            if close and _annihilates(rows, combination):
-                break
-        else:
-            return None, j
-    return np.sort(np.append(basis, np.setdiff1d(np.arange(M.shape[1]), core))), int(pivots[-1]) if len(pivots) else 0
+    last = int(pivots[-1]) if len(pivots) else 0
+    if exact.rank(dense) > rank:
+        return None, int(pivots[rank])
+    return np.sort(np.append(pivots[:rank], np.setdiff1d(np.arange(M.shape[1]), core))), last
 
 
 def _core(M: sp.csc_array) -> LongArray:
