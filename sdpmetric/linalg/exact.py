@@ -114,7 +114,7 @@ def null_space(rows: IntegerArray) -> tuple[fmpz_mat, int] | None:
 
 def rank(A: NDArray[np.floating]) -> int:
     """Return the rank of a matrix of floats, or the number of its columns if that takes too long to decide."""
-    null, d = null_space(integers(A)), A.shape[1]
+    null, d = null_space(integers(A)), len(A.T)
     return d if null is None else d - int(null[1])
 
 
