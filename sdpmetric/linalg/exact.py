@@ -90,11 +90,11 @@ def exact_distances(
 def integers(X: NDArray[np.floating]) -> IntegerArray:
     """Return floats as whole numbers, each column multiplied by a power of two of its own; Python integers, (n, d)."""
     mantissas, exponents = np.frexp(X.astype(np.float64))
-    whole = (mantissas * 2.0**53).astype(np.int64)
-    digits = np.frexp((whole & -whole).astype(np.float64))[1]  # up to the last that is not 0
-    powers = np.where(whole != 0, exponents + digits, np.iinfo(exponents.dtype).max)
-    shifts = np.where(whole != 0, powers - powers.min(axis=0, initial=np.iinfo(powers.dtype).max), 0)
-    return np.asarray((whole >> np.maximum(digits - 1, 0)).astype(object) << shifts.astype(object))
+    numbers = (mantissas * 2.0**53).astype(np.int64)
+    digits = np.frexp((numbers & -numbers).astype(np.float64))[1]  # up to the last that is not 0
+    powers = np.where(numbers != 0, exponents + digits, np.iinfo(exponents.dtype).max)
+    shifts = np.where(numbers != 0, powers - powers.min(axis=0, initial=np.iinfo(powers.dtype).max), 0)
+    return np.asarray((numbers >> np.maximum(digits - 1, 0)).astype(object) << shifts.astype(object))
 
 
 def null_space(rows: IntegerArray) -> tuple[fmpz_mat, int] | None:
