@@ -180,7 +180,7 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rows, held = self._divided(len(y), y)
         problem = self._problem(X[rows], y[rows], None if weights is None else weights[rows])
         measure = self._measure(problem, y[rows], X[held], y[held]) if self.early_stopping else None
-        return self._learn(problem, X, y, measure, y[rows], began=began)
+        return self._learn(problem, y, measure, y[rows], began)
 
     def _fit_tuples(
         self, X: Data, tuples: ArrayLike, annotations: ArrayLike | None, state: Statement | None = None
@@ -197,20 +197,19 @@ class MetricEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 learned = np.asarray(annotations)[rows]
             problem = state(X, stated[rows], learned)
             measure = partial(tuple_score, problem.X, stated[held], None if similar is None else similar[held])
-        return self._learn(problem, X, measure=measure, began=began)
+        return self._learn(problem, measure=measure, began=began)
 
     def _learn(
         self,
         problem: Problem,
-        X: Data,
         y: Labels | None = None,
         measure: Score | None = None,
         labels: Labels | None = None,
         began: float | None = None,
     ) -> Self:
-        """Solve one problem with the labels `known`, and keep the solution; a `measure` stops the solve early.
+        """Solve a problem and keep the solution; a `measure` stops the solve early.
 
-        What was done since `began` counts as time of the solve.
+        y are the labels of the fit, `labels` those of the problem. Work done since `began` counts as time of the solve.
         """
         options = self._start(problem, labels)
         if began is not None and self.max_time is not None:

@@ -102,7 +102,7 @@ class FRML(LimitedEstimator):
         """
         data = self._checked(X)
         query_data = None if queries is None else checked_data(self, queries)
-        return self._learn(self._state(self.statement, data, relevance, queries=query_data), data)
+        return self._learn(self._state(self.statement, data, relevance, queries=query_data))
 
     def _state(self, make: Callable[..., P], *data: object, **named: object) -> P:
         return super()._state(make, *data, n_components=self._rows(self.n_features_in_), **named)

@@ -242,7 +242,7 @@ class LEGO(StreamingEstimator):
             0: the distance should be the target (default); 1: at most; -1: at least.
         """
         data = self._checked(X)
-        return self._learn(self._stated(data, check_targets(data, pairs, targets, sides)), data)
+        return self._learn(self._stated(data, check_targets(data, pairs, targets, sides)))
 
     def _stated(self, X: Data, targets: Targets) -> LEGOProblem:
         self._choose_rate(X, targets)

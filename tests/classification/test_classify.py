@@ -162,6 +162,13 @@ def test_energies_are_equation_15(unequal, several, dtype, query_neighbors):
             assert energies[t, column] == pytest.approx(expected, rel=1e-9 if dtype is np.float64 else 2e-5, abs=1e-5)
 
 
+def test_labels_of_one_energy_go_to_the_first():
+    stated = [[1.0]], [[1], [0], [1], [1], [1], [2]], [0, 1, 2, 0, 1, 2], [[1]]
+    targets = np.roll(np.arange(6), 3)[:, None]
+    assert classification.energies(*stated, target_neighbors=targets).tolist() == [[4.0, 4.0, 4.0]]
+    assert classification.energy_predict(*stated, target_neighbors=targets).tolist() == [0]
+
+
 def test_classes_of_many_tiles_and_queries_of_many_blocks(monkeypatch):
     rng = np.random.default_rng(8)
     sizes, k, mu = [2300, 1024, 129, 5], 3, 0.3

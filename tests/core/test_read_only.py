@@ -125,5 +125,6 @@ def test_arrays_that_a_statement_computes_cannot_be_written_to(name):
         assert first is not second or not any(isinstance(a, np.ndarray) and a.flags.writeable for a in arrays), (
             attribute
         )
+    assert problem.centered is problem.centered
     with pytest.raises(ValueError, match="read-only"):
         problem.centered[:] = 0.0

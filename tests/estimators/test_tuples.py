@@ -30,6 +30,7 @@ from sdpmetric.estimators import (
     QuadrupletClassifier,
     TripletClassifier,
 )
+from sdpmetric.estimators.tuples import best_threshold
 
 X, LABELS = load_iris(return_X_y=True)
 RNG = np.random.default_rng(0)
@@ -135,6 +136,12 @@ def test_no_threshold_is_better_than_the_calibrated_one(arguments, scoring):
         thresholds.add(scoring(y, classifier.set_threshold(threshold).predict(pairs)))
     assert max(thresholds) <= best
     assert len(thresholds) > 1
+
+
+def test_a_threshold_parts_adjacent_floats():
+    below = np.nextafter(1.0, 2.0)
+    distances = np.array([below, np.nextafter(below, 2.0)])
+    assert best_threshold(distances, np.array([True, False]), "accuracy", None, 1.0) == below
 
 
 def test_examples_and_labels_are_metadata():

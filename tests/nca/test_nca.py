@@ -51,14 +51,15 @@ def test_far_points_underflow_and_values_stay_exact():
     X = np.array([[0.0], [1.0], [1000.0], [1001.0]])
     close, far = sm.NCAProblem(X, [0, 0, 1, 1], objective="log"), sm.NCAProblem(X, [0, 1, 1, 0], objective="log")
     assert close.objective([[1.0]]) == 0.0
-    expected = sum(
-        (a - b) ** 2 - 1.0 for a, b in ((0, 1001), (1, 1000), (1000, 1), (1001, 0))
-    )  # the mate, less the nearest
+    # the mate, less the nearest
+    expected = sum((a - b) ** 2 - 1.0 for a, b in ((0, 1001), (1, 1000), (1000, 1), (1001, 0)))
     assert_same(far.objective([[1.0]]), expected)
     value, gradient = far.value_and_gradient([[1.0]])
     assert gradient[0, 0] == pytest.approx(2 * value, rel=1e-12)  # distances grow with the square of L
     assert sm.NCAProblem(X, [0, 1, 1, 0]).objective([[1.0]]) == 0.0
     assert np.isfinite(far.objective([[1e6]]))
+    nearer = sm.NCAProblem([[0.0], [1.0], [9.0], [10.0]], [0, 0, 1, 1], objective="log")
+    assert nearer.objective([[1.0]]) == pytest.approx(2 * (math.exp(-63) + 2 * math.exp(-80)), rel=1e-9, abs=0.0)
 
 
 def test_duplicates_and_examples_without_a_match():
