@@ -49,6 +49,7 @@ def solve(n: int, components: int, tol: float, max_time: float, verbose: bool, a
     sm.solve(sm.LMNNProblem.from_labels(X[:2000], y[:2000]), tol=0.1)  # compiles
     began, spent = time.perf_counter(), time.process_time()
     problem = sm.LMNNProblem.from_labels(X, y)
+    del X, y  # the problem has its own
     stated = time.perf_counter() - began
     solution = sm.solve(problem, tol=tol, max_time=max_time - stated, verbose=verbose)
     seconds, spent = time.perf_counter() - began, time.process_time() - spent

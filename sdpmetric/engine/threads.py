@@ -40,8 +40,8 @@ LOOP_WORK = 500_000
 PRODUCT_WORK = 10_000_000
 # Parts of one piece of work at most: more of them even out what the threads do, and cost calls.
 MOST_PARTS = 32
-# Most parts with an array each: the arrays take memory and must be added up.
-ACCUMULATORS = 4
+# Most parts with an array each, as the arrays must be added up, and bytes of these arrays, two of which there may be.
+ACCUMULATORS, ACCUMULATOR_BYTES = 4, 1 << 28
 
 DataT = TypeVar("DataT")
 BlockT = TypeVar("BlockT")
@@ -111,9 +111,11 @@ def in_parts(
         @wraps(loop)
         def over_all(*arguments: object) -> object:
             differences, n, cut = work(*arguments)
-            n_parts = part_count(differences, max_parts=ACCUMULATORS if accumulates else MOST_PARTS)
+            like = cast("NDArray[np.floating]", arguments[0])
+            most = max(2, min(ACCUMULATORS, ACCUMULATOR_BYTES // max(like.nbytes, 1))) if accumulates else MOST_PARTS
+            n_parts = part_count(differences, max_parts=most)
             runs = [(0, n)] if n_parts == 1 else list(pairwise(cut(n_parts).tolist()))
-            like, sums = cast("NDArray[np.floating]", arguments[0]), [None] * n_parts
+            sums = [None] * n_parts
             arrays = np.empty((n_parts, *like.shape), like.dtype) if accumulates else None
 
             def do(t: int) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 from typing import TypeVar
@@ -158,8 +158,20 @@ class Push:
     @cached
     def duplicate_groups(self) -> IndexArray:
         """A number for each place that examples lie at, (n,): equal rows of X have equal numbers."""
-        number: dict[bytes, int] = {}
-        return np.array([number.setdefault(row.tobytes(), len(number)) for row in self.X + 0.0], dtype=np.int32)
+        rows = self.X + 0.0  # there is no -0
+        bits: NDArray[np.unsignedinteger] = rows.view(np.uint64 if rows.dtype == np.float64 else np.uint32)
+        hashes = np.matmul(bits, np.random.default_rng(0).integers(1 << 63, size=bits.shape[1], dtype=np.uint64))
+        _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+        if not np.array_equal(rows, rows[first[group]]):  # two rows have the same hash
+            group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        groups: IndexArray = group.astype(np.int32)
+        return groups
+
+    def sampled(self, rows: IndexArray) -> Push:
+        """Return the push of a sample of the examples, as anchors and as impostors, weighted to stand for all."""
+        is_sampled = np.zeros(len(self.X), dtype=bool)
+        is_sampled[rows] = True
+        return self if is_sampled.all() else replace(self, source=self.source.sampled(is_sampled))
 
     def coincident(self, triplets: Triplets) -> BoolArray:
         same: BoolArray = self.duplicate_groups[triplets.anchors] == self.duplicate_groups[triplets.impostors]
@@ -236,7 +248,6 @@ class Push:
         groups: IndexArray | None = None,
         *,
         widen: float = 0.0,
-        among: IndexArray | None = None,
     ) -> Iterator[tuple[int, Candidates]]:
         """Yield regions and all candidates with impostors there that can violate a margin, wider by a share.
 
@@ -246,11 +257,11 @@ class Push:
         n, source = len(self.X), self.source
         groups = np.zeros(len(Z), dtype=np.int32) if groups is None else groups
         if self.n_regions == 1:
-            for block in source.candidate_blocks(Z, groups, widen=widen, among=among, method=self.method):
+            for block in source.candidate_blocks(Z, groups, widen=widen, method=self.method):
                 yield 0, block
             return
         assert isinstance(source, LabeledTriplets)
-        anchors = source.anchors(among)
+        anchors = source.anchors
         targets = self.target_points(source.targets[anchors])
         bases = targets // np.int32(n) * np.int32(n) + anchors[:, None]
         limits = 1.0 + target_distances(Z, bases, targets).max(axis=1, initial=0.0)
@@ -258,7 +269,7 @@ class Push:
             columns = np.flatnonzero(self.regions == region).astype(np.int32)
             rows = slice(region * n, (region + 1) * n)
             for block in source.candidate_blocks(
-                Z[rows], groups[rows], widen=widen, among=anchors, method=self.method, limits=limits, columns=columns
+                Z[rows], groups[rows], widen=widen, method=self.method, limits=limits, columns=columns
             ):
                 yield region, block
 
@@ -268,39 +279,38 @@ class Push:
         groups: IndexArray | None = None,
         *,
         widen: float = 0.0,
-        among: IndexArray | None = None,
         max_pairs: float = math.inf,
     ) -> Candidates:
         """Return all blocks of the search in one, by numbers of points; too many pairs raise `TooManyCandidates`."""
-        search = self.blocks_by_region(Z, groups, widen=widen, among=among)
+        search = self.blocks_by_region(Z, groups, widen=widen)
         blocks = collect((self.as_points(region, block) for region, block in search), max_pairs)
         return Candidates.concatenate(blocks) if blocks else Candidates.none()
 
-    def drawn(self, per_anchor: int, groups: IndexArray, among: IndexArray) -> Candidates:
+    def drawn(self, per_anchor: int, groups: IndexArray) -> Candidates:
         """Draw about so many impostors of each anchor, by numbers of points, in its group."""
-        drawn, blocks = self.source.drawn(per_anchor, among), []
+        drawn, blocks = self.source.drawn(per_anchor), []
         for region in range(self.n_regions):
             C = self.as_points(region, drawn.select(self.regions[drawn.impostors] == region))
             blocks.append(C.select(groups[C.anchors[C.rows]] == groups[C.impostors]))
         return Candidates.concatenate(blocks)
 
-    def hinges(self, Z: FloatArray, among: IndexArray | None = None) -> Iterator[tuple[float, Candidates, FloatArray]]:
+    def hinges(self, Z: FloatArray) -> Iterator[tuple[float, Candidates, FloatArray]]:
         """Yield by block: the loss without push weight, candidates by numbers of examples, slopes, (nnz, K)."""
         rows, n = Candidates.none(), len(self.X)
-        for region, block in self.blocks_by_region(Z, among=among):
+        for region, block in self.blocks_by_region(Z):
             if not block.has_rows_of(rows):
                 points = self.as_points(region, block)
                 rows, target_D = block, target_distances(Z, self.anchors_by_target(points), points.targets)
             losses, slopes = hinge_slopes(Z[region * n : (region + 1) * n], block, 0.0, self.squared, target_D)
             yield float(losses.sum()), block, slopes
 
-    def loss(self, Z: FloatArray, among: IndexArray | None = None) -> float:
-        """Return ``sum_t w_t h(1 - <B_t, M>)`` at embedded points, of all anchors or some, without the push weight."""
+    def loss(self, Z: FloatArray) -> float:
+        """Return ``sum_t w_t h(1 - <B_t, M>)`` at embedded points, without the push weight."""
         furthest = float(distances(Z, *self.point_pairs(*self.source.target_pairs())).max(initial=0.0))
         one_group = np.zeros(len(self.X), dtype=np.int32)
-        if among is None and all(are_unit_hinges(P, one_group, furthest) for P in np.split(Z, self.n_regions)):
+        if all(are_unit_hinges(P, one_group, furthest) for P in np.split(Z, self.n_regions)):
             return self.source.total_weight
-        return sum(loss for loss, _, _ in self.hinges(Z, among))
+        return sum(loss for loss, _, _ in self.hinges(Z))
 
     # -- multipliers --------------------------------------------------------------------------------------------------
 

@@ -186,12 +186,16 @@ def hinge_slopes(
     """Return the weighted loss of each candidate triplet and its slope, smoothed over a width gamma, (nnz, K) each."""
     C = candidates
     target_D = target_distances(Z, C.anchors, C.targets) if target_D is None else target_D
-    excess = 1.0 + target_D[C.rows] - distances(Z, C.anchors[C.rows], C.impostors)[:, None]
-    u = np.where(excess > 0.0, excess, 0.0)  # padding, a squared distance of -1, has no hinge
-    w = 1.0 if C.weights is None else C.weights[:, None]
-    if squared:
-        return w * u * u, w * 2.0 * u
-    return w * u, w * (np.minimum(u, gamma) / gamma if gamma else (u > 0.0).astype(np.float64))
+    u: FloatArray = 1.0 + target_D[C.rows]  # in place from here on: these arrays are the largest of a solve
+    u -= distances(Z, C.anchors[C.rows], C.impostors)[:, None]
+    np.fmax(u, 0.0, out=u)  # padding, a squared distance of -1, has no hinge
+    slopes = 2.0 * u if squared else np.minimum(u, gamma) if gamma else (u > 0.0).astype(np.float64)
+    slopes /= 1.0 if squared or not gamma else gamma
+    losses = np.multiply(u, u, out=u) if squared else u
+    if C.weights is not None:
+        losses *= C.weights[:, None]
+        slopes *= C.weights[:, None]
+    return losses, slopes
 
 
 def slope_pairs(

@@ -163,22 +163,19 @@ class LargeMarginProblem(PrintedProblem):
     def objective(self, components: ArrayLike | None = None, *, metric: ArrayLike | None = None) -> float:
         """Evaluate the objective over all triplets (Weinberger and Saul 2009, Eqs. 14, 16); see `Problem.objective`."""
         L, _ = self.check_point(components, metric)
-        return self._objective(L, self.embed(L))
+        Z = self.embed(L)
+        return self._cost(L, Z) + self.push_weight * self.push.loss(Z)
 
-    def _objective(self, L: FloatArray, Z: FloatArray, among: IndexArray | None = None) -> float:
-        """Return the objective at a point, Z being the embedded data; of some anchors their share."""
-        (first, second), scales, share = self.push.point_pairs(*self.target_pairs), self._pull_scales, 1.0
-        if among is not None:
-            member, share = np.isin(self.target_pairs[0], among), len(among) / len(self.X)
-            first, second, scales = first[member], second[member], scales[member]
-        trace = self.ridge * float(np.sum(L**2))
-        return float(distances(Z, first, second) @ scales) + share * trace + self.push_weight * self.push.loss(Z, among)
+    def _cost(self, L: FloatArray, Z: FloatArray) -> float:
+        """Return the linear part of the objective at a point, Z being the embedded data."""
+        pull = distances(Z, *self.push.point_pairs(*self.target_pairs)) @ self._pull_scales
+        return float(pull) + self.ridge * float(np.sum(L**2))
 
     def _along(self, components: FloatArray) -> Callable[[float], float]:
-        """Return the objective of multiples of a point, for at most 1000 anchors and every possible impostor."""
+        """Return the objective of multiples of a point, by the hinges of at most 1000 examples."""
         Z, n = self.embed(components), len(self.X)
-        among = np.unique(np.linspace(0, n - 1, min(1000, n)).astype(np.int32))
-        return lambda scale: self._objective(scale * components, scale * Z, among)
+        cost, push = self._cost(components, Z), self.push.sampled(np.linspace(0, n - 1, min(1000, n)).astype(np.int32))
+        return lambda scale: scale**2 * cost + self.push_weight * push.loss(scale * Z)
 
     # -- coordinates for solvers: there the cost is the trace ---------------------------------------------------------
 

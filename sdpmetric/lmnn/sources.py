@@ -203,7 +203,14 @@ class ListedTriplets:
         C = self.candidates
         return np.where(groups[C.anchors[C.rows]] == groups[C.impostors], self._weights, 0.0)
 
-    def capacity(self, anchors: IndexArray) -> int:
+    def sampled(self, is_sampled: BoolArray) -> ListedTriplets:
+        """Return the triplets with anchor and impostor in a sample of the examples, weighted to stand for all."""
+        C, share = self.candidates, float(is_sampled.mean())
+        keep = is_sampled[C.anchors[C.rows]] & is_sampled[C.impostors]
+        return replace(self, candidates=replace(C, weights=self._weights / share**2).select(keep))
+
+    @property
+    def capacity(self) -> int:
         return self.size
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
@@ -211,10 +218,10 @@ class ListedTriplets:
         chosen = np.arange(self.size) if self.size <= size else np.sort(rng.choice(self.size, size, replace=False))
         return self.candidates.first_triplets[chosen], len(chosen) / max(self.size, 1)
 
-    def drawn(self, per_anchor: int, among: IndexArray) -> Candidates:
+    def drawn(self, per_anchor: int) -> Candidates:
         """Draw about so many triplets of each anchor."""
-        C, share = self.candidates, per_anchor * len(among) / max(self.size, 1)
-        return C.select(np.isin(C.anchors[C.rows], among) & (np.random.default_rng(0).random(self.size) < share))
+        share = per_anchor * len(np.unique(self.candidates.anchors)) / max(self.size, 1)
+        return self.candidates.select(np.random.default_rng(0).random(self.size) < share)
 
     def candidate_blocks(
         self,
@@ -222,7 +229,6 @@ class ListedTriplets:
         groups: IndexArray,
         *,
         widen: float = 0.0,
-        among: IndexArray | None = None,
         method: SearchMethod = "auto",
     ) -> Iterator[Candidates]:
         C = self.candidates
@@ -231,10 +237,7 @@ class ListedTriplets:
         limits = (1.0 + target_distances(Z, C.anchors, C.targets).max(axis=1, initial=0.0)) * (1.0 + widen)
         rows = C.rows
         anchors = C.anchors[rows]
-        keep = (distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors])
-        if among is not None:
-            keep &= np.isin(anchors, among)
-        yield C.select(keep)
+        yield C.select((distances(Z, anchors, C.impostors) <= limits[rows]) & (groups[anchors] == groups[C.impostors]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -267,6 +270,11 @@ class LabeledTriplets:
         if weights is None:
             return cls(targets, labels)
         return cls(np.where(weights[:, None] > 0.0, targets, np.int32(-1)), labels, weights)
+
+    def sampled(self, is_sampled: BoolArray) -> LabeledTriplets:
+        """Return the triplets with anchor and impostor in a sample of the examples, weighted to stand for all."""
+        weights = np.where(is_sampled, self.scales / is_sampled.mean(), 0.0)
+        return self.weighted(self.targets, self.labels, weights)
 
     @cached
     def scales(self) -> FloatArray:
@@ -354,9 +362,10 @@ class LabeledTriplets:
             forms.append(push - image.form(anchors[pulled], targets[pulled], weights[pulled], roundings=roundings))
         return forms
 
-    def capacity(self, anchors: IndexArray) -> int:
-        """Return how many candidate pairs of some anchors may be in memory, linear in their target pairs."""
-        return capacity(int(self.target_counts[anchors].sum()))
+    @property
+    def capacity(self) -> int:
+        """Number of candidate pairs that may be in memory, linear in the number of target pairs."""
+        return capacity(int(self.target_counts.sum()))
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Triplets, float]:
         """Draw `size` triplets or a few fewer uniformly, with repetition; also their share of all."""
@@ -366,9 +375,9 @@ class LabeledTriplets:
         triplets = Triplets(anchors[pair], targets[pair], impostors.astype(np.int32))[valid]
         return triplets, len(triplets) / max(self.size, 1)
 
-    def drawn(self, per_anchor: int, among: IndexArray) -> Candidates:
+    def drawn(self, per_anchor: int) -> Candidates:
         """Draw about so many impostors of each anchor, each once."""
-        anchors, rng = self.anchors(among), np.random.default_rng(0)
+        anchors, rng = self.anchors, np.random.default_rng(0)
         impostors = rng.integers(len(self.labels), size=(len(anchors), per_anchor), dtype=np.int32)
         impostors.sort(axis=1)
         keep = self.labels[impostors] != self.labels[anchors, None]
@@ -386,7 +395,6 @@ class LabeledTriplets:
         groups: IndexArray,
         *,
         widen: float = 0.0,
-        among: IndexArray | None = None,
         method: SearchMethod = "auto",
         limits: FloatArray | None = None,
         columns: IndexArray | None = None,
@@ -395,8 +403,8 @@ class LabeledTriplets:
 
         Impostors are those of `columns`; instead of those of margins there may be other limits for the `anchors`.
         """
-        anchors = self.anchors(among)
-        columns = np.arange(len(Z), dtype=np.int32) if columns is None else columns
+        anchors = self.anchors
+        columns = np.flatnonzero(self.scales > 0.0).astype(np.int32) if columns is None else columns
         if not len(anchors) or not len(columns):
             return
         if limits is None:
@@ -411,10 +419,10 @@ class LabeledTriplets:
             weights = self.pair_weights(block_anchors[block.rows], impostors)
             yield block if weights is None else replace(block, weights=weights).select(weights > 0.0)
 
-    def anchors(self, among: IndexArray | None = None) -> IndexArray:
-        """Return the examples that have target neighbors, in order; those of `among` where it is given."""
-        anchors = np.arange(len(self.labels), dtype=np.int32) if among is None else among
-        return anchors[(self.targets[anchors] >= 0).any(axis=1)]
+    @cached
+    def anchors(self) -> IndexArray:
+        """The examples that have target neighbors, in order."""
+        return np.flatnonzero(self.target_counts).astype(np.int32)
 
 
 TripletSource = LabeledTriplets | ListedTriplets

@@ -147,16 +147,16 @@ def test_search_in_parts_gives_the_same_candidates(method, n_threads, monkeypatc
 @pytest.mark.parametrize("work", [1, 10**12])
 @pytest.mark.parametrize("n", [1500, 2100])
 def test_many_tiles_match_a_tree(n, work, monkeypatch):
-    """Several tiles in both directions, unequal classes, one class within a single tile; all anchors and some."""
+    """Several tiles in both directions, unequal classes, one class within a single tile; all impostors and some."""
     monkeypatch.setattr(threads, "LOOP_WORK", work)
     rng = np.random.default_rng(n)
     y = np.repeat([2, 0, 1], [n - 1110, 1100, 10]).astype(np.int32)[rng.permutation(n)]
     Z = rng.normal(size=(n, 3)) * 4
     targets = target_neighbors(Z, y, 2)
     source, everywhere = LabeledTriplets(targets, y), np.zeros(n, np.int32)
-    for among in (None, np.sort(rng.permutation(n)[: n // 3]).astype(np.int32)):
-        tree = pairs_of(source.candidate_blocks(Z, everywhere, among=among, method="ball_tree"))
-        tiles = pairs_of(source.candidate_blocks(Z, everywhere, among=among, method="brute"))
+    for columns in (None, np.sort(rng.permutation(n)[: 2 * n // 3]).astype(np.int32)):
+        tree = pairs_of(source.candidate_blocks(Z, everywhere, columns=columns, method="ball_tree"))
+        tiles = pairs_of(source.candidate_blocks(Z, everywhere, columns=columns, method="brute"))
         assert tree <= tiles
         assert len(tiles) <= 1.001 * len(tree) + 1
         assert len(tree) > n

@@ -10,7 +10,7 @@ min(1, u_t / gamma)`` are the multipliers of a lower bound, and the gap that rem
 A level goes on until the gap is proven to be within the tolerance, until the part of the smoothing dominates, or until
 the descent is slow beside its own part; see `StopRule`. Then the width shrinks, or the factor grows: the gradient ``2 L
 S`` is blind to directions that L lacks, so those that make the dual slack S negative are added. An early level,
-without proofs and on many rows with few anchors, finds the region of the optimum. See ``docs/lmnn_solvers.md`` for what
+without proofs and on a share of many rows, finds the region of the optimum. See ``docs/lmnn_solvers.md`` for what
 each part is good for.
 """
 
@@ -41,12 +41,11 @@ from sdpmetric.lmnn.solvers.working_set import WorkingSet, orthogonal_rows
 class FactoredOptions:
     """Widths are in margins, gaps and decreases are relative to the objective."""
 
-    # The early level: beyond so many rows it looks at a share of the anchors, but at no fewer than so many for each
-    # entry of the metrics, as fewer are fitted by a metric of their own. Its search is wider: first steps are long.
+    # The early level: beyond so many rows it looks at shares of them. Its searches are wider: first steps are long.
     early_rows: int = 20_000
-    early_share: float = 1 / 16
-    anchors_per_entry: float = 0.1
+    early_shares: tuple[float, ...] = (1 / 4, 1 / 2)
     early_widening: float = 0.5
+    later_widening: float = 0.2  # of the second share
     # Levels over all anchors: the first width, its decrease, and the last width.
     first_width: float = 0.03
     shrink: float = 0.3
@@ -64,7 +63,8 @@ class FactoredOptions:
     smoothing_share: float = 0.7  # of the gap: if that of the smoothing is more, descent at this width is of no use
     rough: float = 1e-3  # decrease between two looks at which the early level ends
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
-    new_search: float = 1e-3  # candidates are searched again when a round lowers the objective by this share of it
+    new_search: float = 1e-3  # candidates are searched again when the objective has fallen by this share since then,
+    rare_search: float = 0.06  # and those of many rows, whose searches take long, by this
     # How far from the margin candidates are searched. If a search raises the objective of a round by more than one
     # factor, the round's candidates were too few: the width is not finished, and searches reach farther by the other.
     reach: float = 0.1
@@ -200,18 +200,19 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
 
 
 def approach(state: State, rng: np.random.Generator) -> Iterator[Step]:
-    """Descend in single precision, without proofs, into the region of the optimum; on many rows with few anchors."""
-    n, n_entries = len(state.problem.X), state.L.shape[0] * state.L.shape[2] ** 2
-    has_many_rows, fewest = n > OPTIONS.early_rows, math.ceil(OPTIONS.anchors_per_entry * n_entries)
-    m = min(max(math.ceil(OPTIONS.early_share * n), fewest), n) if has_many_rows else n
-    working = WorkingSet(state.problem, np.sort(rng.permutation(n).astype(np.int32)[:m]), np.float32)
-    state.L = searched = working.search(state.L, OPTIONS.early_widening, drawn=True)
-    try:
-        reason = descend(state, working, OPTIONS.first_width, SlowDecrease(OPTIONS.rough))
-    except (BudgetSpent, KeyboardInterrupt):  # few anchors may have led it astray
-        state.L = searched
-        raise
-    yield Step(state.components, step_size=OPTIONS.first_width, stop=reason)
+    """Descend in single precision, without proofs, into the region of the optimum; of many rows on shares."""
+    n = len(state.problem.X)
+    order, widening = rng.permutation(n).astype(np.int32), OPTIONS.early_widening
+    for share in OPTIONS.early_shares if n > OPTIONS.early_rows else (1.0,):
+        working = WorkingSet(state.problem, np.sort(order[: math.ceil(share * n)]), np.float32)
+        state.L = searched = working.search(state.L, widening, drawn=True)
+        try:
+            reason = descend(state, working, OPTIONS.first_width, SlowDecrease(OPTIONS.rough))
+        except (BudgetSpent, KeyboardInterrupt):  # a share may have led it astray
+            state.L = searched
+            raise
+        yield Step(state.components, step_size=OPTIONS.first_width, stop=reason)
+        widening = OPTIONS.later_widening
 
 
 def _leave_single(state: State) -> None:
@@ -228,15 +229,15 @@ def _leave_single(state: State) -> None:
 
 def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterator[Step]:
     """Do rounds over all anchors, each from an exhaustive search, until the gap is proven."""
-    gamma = OPTIONS.first_width
+    gamma, has_many_rows = OPTIONS.first_width, len(working.rows) > OPTIONS.early_rows
     rounds, stall, aim, reach = OPTIONS.rounds, OPTIONS.stall, tol, OPTIONS.reach
     state.L = working.search(state.L, reach)
     first = working.value(state.L, gamma)
-    objective = first.objective if working.has_all_anchors else math.inf
+    searched = first.objective  # right after the last search
+    objective = searched if working.is_whole else math.inf
     yield Step(state.components, objective=objective, step_size=gamma, n_active=first.n_active)
     while gamma >= OPTIONS.last_width:
         rule = StopRule(working, gamma, aim, state.lower_bound, stall)
-        start_objective = working.value(state.L, gamma).objective
         reason = descend(state, working, gamma, rule)
         value = working.value(state.L, gamma)
         objective = value.objective
@@ -245,24 +246,31 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         stall = stall if bound.value > state.lower_bound else max(0.1 * stall, OPTIONS.smallest_stall)
         _keep(state, working, bound)
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
-        went_far = start_objective - objective > OPTIONS.new_search * objective
+        went_far = searched - objective > (OPTIONS.rare_search if has_many_rows else OPTIONS.new_search) * objective
         gap_of_smoothing = bound.smoothing_loss / objective
         left = rounds - 1
         rounds = left if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
         is_closed = _gap(objective, state.lower_bound) <= aim
-        if is_closed and working.has_all_anchors:  # the certificate searches by itself: candidates are seldom missing
+        if is_closed and went_far and has_many_rows and working.is_whole:  # a certificate, too, takes long
+            step = _step(state, working, gamma, reach)
+            searched, is_closed = step.objective, _gap(step.objective, state.lower_bound) <= aim
+            if not is_closed:
+                yield replace(step, stop=reason)
+                continue
+        if is_closed and working.is_whole:  # the certificate searches by itself: candidates are seldom missing
             step = _step(state, working, gamma, None)
             yield replace(step, objective=objective, n_active=value.n_active, stop=reason)
             # The run goes on, so the certificate proves less: single precision hides it, or the round was too short.
             aim, stall = 0.5 * aim, max(0.1 * stall, OPTIONS.smallest_stall)
             state.lower_bound, state.dual = -math.inf, None
-        new_search = went_far or rounds <= 0 or is_closed
+        new_search = went_far or is_closed or (rounds <= 0 and not has_many_rows)
         step = _step(state, working, gamma, reach + 0.5 * gamma if new_search else None)
         yield replace(step, stop=reason)
         if OPTIONS.misled * objective < step.objective < math.inf:
             rounds, reach = left, OPTIONS.farther * reach
             state.L = working.search(state.L, reach, drawn=True)
-        if is_closed and not working.has_all_anchors:
+        searched = working.value(state.L, gamma).objective if new_search else searched
+        if is_closed and not working.is_whole:
             return
         if rounds <= 0:
             # Not below what the tolerance needs: wider smoothing is better conditioned.
@@ -270,8 +278,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
             gamma, rounds = gamma * min(OPTIONS.shrink, max(OPTIONS.shrink / 3, needed)), OPTIONS.rounds
         is_hidden = stall < OPTIONS.stall or _gap(objective, state.lower_bound) <= OPTIONS.single
         if is_hidden and working.dtype == np.float32:  # what is left may be rounding
-            working = WorkingSet(state.problem, working.anchors)
-            state.L = working.search(state.L, reach)
+            working.use_double_precision()
         state.L = escape(working, state.L, gamma, bound)
 
 
@@ -351,7 +358,7 @@ def descend(state: State, working: WorkingSet, gamma: float, rule: Callable[[Flo
         nonlocal iterations
         iterations += 1
         state.L = x.reshape(shape).copy()
-        state.objective = objective if working.has_all_anchors else math.inf
+        state.objective = objective if working.is_whole else math.inf
         return Stop.NONE if iterations % OPTIONS.look_every else rule(state.L, value)
 
     limits = {"maxiter": OPTIONS.iterations, "maxfun": 10 * OPTIONS.iterations, "maxls": 60}
@@ -400,7 +407,7 @@ def _keep(state: State, working: WorkingSet, bound: Bound) -> None:
     """Keep a bound that is better than those before it; of fewer than all anchors it is an estimate."""
     if bound.value > state.lower_bound:
         state.lower_bound = bound.value
-        state.dual = working.hinges.dual(bound.multipliers) if working.has_all_anchors else None
+        state.dual = working.hinges.dual(bound.multipliers) if working.is_whole else None
 
 
 def _step(state: State, working: WorkingSet, gamma: float, widen: float | None) -> Step:
@@ -408,7 +415,7 @@ def _step(state: State, working: WorkingSet, gamma: float, widen: float | None) 
     if widen is not None:
         state.L = working.search(state.L, widen)
     step = Step(state.components, step_size=gamma)
-    if not working.has_all_anchors:  # objective and bound are estimates
+    if not working.is_whole:  # objective and bound are estimates
         return step
     if widen is not None:
         value = working.value(state.L, gamma)

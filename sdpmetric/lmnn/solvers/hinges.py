@@ -33,7 +33,6 @@ class Hinges:
     """
 
     push: Push
-    weight: float  # of the hinges: more than that of the push if candidates are those of a share of the anchors
     points: NDArray[np.floating]  # (m, p)
     examples: IndexArray  # (m,): the example that each point is
     blocks: Blocks
@@ -41,12 +40,11 @@ class Hinges:
     bases: IndexArray  # (rows, K): the anchor under the metric of each target neighbor
 
     @classmethod
-    def of(cls, push: Push, points: NDArray[np.floating], candidates: Candidates, weight: float | None = None) -> Self:
+    def of(cls, push: Push, points: NDArray[np.floating], candidates: Candidates) -> Self:
         """Return the hinges of candidates that name points of all metrics, (c n, p)."""
         examples = np.arange(len(points), dtype=np.int32) % np.int32(len(push.X))
-        weight = push.weight if weight is None else weight
         bases = push.anchors_by_target(candidates)
-        everything = cls(push, weight, points, examples, push.blocks, candidates, bases)
+        everything = cls(push, points, examples, push.blocks, candidates, bases)
         return everything.select(np.ones(len(candidates.impostors), dtype=bool))
 
     @classmethod
@@ -76,6 +74,11 @@ class Hinges:
             candidates=Candidates(place[anchors], targets, indptr, place[C.impostors], C.weights),
             bases=bases,
         )
+
+    @property
+    def weight(self) -> float:
+        """The weight of the push, by which those of candidates are multiplied."""
+        return self.push.weight
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -156,10 +156,10 @@ def violated(
 
     Impostors are of the anchor's group, (c n,), or any if None.
     """
-    push, everybody = problem.push, np.arange(len(problem.X), dtype=np.int32)
+    push = problem.push
     try:
         search = (block for _, block in push.blocks_by_region(Z, groups, widen=widen))
-        blocks = collect(search, push.source.capacity(everybody))
+        blocks = collect(search, push.source.capacity)
     except TooManyCandidates as many:  # the rest is for later rounds
         blocks = many.blocks
     triplets = Triplets.join(*(list_triplets(block) for block in blocks))

@@ -6,7 +6,7 @@ In the coordinates of `LargeMarginProblem.points` the pull cost is ``trace(M)``,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,10 +45,9 @@ class Value:
 
 
 class WorkingSet:
-    """The hinges of candidates of some anchors, after a search, and the trace.
+    """The hinges of candidates of all examples or a sample of them, after a search, and the trace.
 
-    Every example stays a possible impostor, and the push term is scaled up to all anchors. Where the number of
-    candidates makes it lose anchors, values are estimates.
+    Where the number of candidates makes it lose examples, values are estimates.
     """
 
     hinges: Hinges
@@ -56,18 +55,27 @@ class WorkingSet:
     def __init__(
         self,
         problem: LargeMarginProblem,
-        anchors: IndexArray | None = None,
+        rows: IndexArray | None = None,
         dtype: type[np.floating] = np.float64,
     ) -> None:
         self.problem, self.dtype = problem, dtype
-        self.anchors = np.arange(len(problem.X), dtype=np.int32) if anchors is None else anchors
-        self.capacity = problem.push.source.capacity(self.anchors)
+        self._set_rows(np.arange(len(problem.X), dtype=np.int32) if rows is None else rows)
         self._points = problem.points.astype(dtype, copy=False)
 
+    def _set_rows(self, rows: IndexArray) -> None:
+        self.rows, self._push = rows, self.problem.push.sampled(rows)
+
     @property
-    def has_all_anchors(self) -> bool:
-        """Whether every example is an anchor, so objectives and bounds are those of the problem."""
-        return len(self.anchors) == len(self.problem.X)
+    def is_whole(self) -> bool:
+        """Whether it has every example, so objectives and bounds are those of the problem."""
+        return len(self.rows) == len(self.problem.X)
+
+    def use_double_precision(self) -> None:
+        """Go on with the same candidates in double precision."""
+        hinges, n = self.hinges, np.int32(len(self.problem.X))
+        regions = np.repeat(np.arange(len(hinges.blocks), dtype=np.int32), np.diff(hinges.blocks.bounds))
+        self.dtype, self._points = np.float64, self.problem.points
+        self.hinges = replace(hinges, points=self._points[hinges.examples + n * regions])
 
     # -- candidates -------------------------------------------------------------------------------------------------
 
@@ -77,16 +85,14 @@ class WorkingSet:
         If more pairs are near the margin than may be listed, fewer are, at a larger metric if there must be. Such a
         list has pairs drawn at random, too, as any has if asked for.
         """
-        requested, problem, push, enlargement = L, self.problem, self.problem.push, OPTIONS.enlargement
+        requested, problem, push, enlargement = L, self.problem, self._push, OPTIONS.enlargement
         worthwhile = max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_row * len(problem.X))
         for _ in range(OPTIONS.attempts):
             is_narrow = widen <= OPTIONS.narrowest
-            max_pairs = self.capacity if is_narrow else min(worthwhile, self.capacity)
+            max_pairs = push.source.capacity if is_narrow else min(worthwhile, push.source.capacity)
             Z = push.blocks.times(self._points, np.swapaxes(L, 1, 2))
             try:
-                candidates = push.candidates(
-                    Z, problem.null_groups, widen=widen, among=self.anchors, max_pairs=max_pairs
-                )
+                candidates = push.candidates(Z, problem.null_groups, widen=widen, max_pairs=max_pairs)
             except TooManyCandidates:
                 drawn = True
                 if is_narrow:
@@ -95,16 +101,15 @@ class WorkingSet:
                     widen *= OPTIONS.narrowing
             else:
                 candidates = self._with_drawn(candidates) if drawn else candidates
-                weight = push.weight * len(problem.X) / len(self.anchors)
-                self.hinges = Hinges.of(push, self._points, candidates, weight)
+                self.hinges = Hinges.of(push, self._points, candidates)
                 return L
-        # The number of pairs does not depend on the scale: fewer anchors, and the objective is an estimate.
-        self.anchors = np.sort(np.random.default_rng(0).permutation(self.anchors)[: (len(self.anchors) + 1) // 2])
+        # The number of pairs does not depend on the scale: fewer examples, and the objective is an estimate.
+        self._set_rows(np.sort(np.random.default_rng(0).permutation(self.rows)[: (len(self.rows) + 1) // 2]))
         return self.search(requested, widen)
 
     def _with_drawn(self, candidates: Candidates) -> Candidates:
         """Add triplets at random: they hold off a metric that forgets what is far from every margin."""
-        drawn = self.problem.push.drawn(OPTIONS.drawn_per_anchor, self.problem.null_groups, self.anchors)
+        drawn = self._push.drawn(OPTIONS.drawn_per_anchor, self.problem.null_groups)
         keys, known_keys = (C.first_triplets.keys(len(self._points)) for C in (drawn, candidates))
         added = drawn.select(np.isin(keys, known_keys, assume_unique=True, invert=True))
         return Candidates.concatenate([candidates, added])
