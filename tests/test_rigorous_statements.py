@@ -44,6 +44,15 @@ def test_null_directions_are_decided_exactly():
     )
 
 
+def test_classes_that_differ_by_rounding_along_a_null_direction_prove_nothing():
+    """Floats see one group in the data, elimination two: along that direction the metric costs nothing."""
+    t = np.arange(6.0)
+    X = np.concatenate([np.column_stack([t, t]), np.column_stack([t, t + 2.0**-44])])
+    problem = LMNNProblem.from_labels(X, np.repeat([0, 1], 6), 1)
+    assert problem.objective(2.0**45 * np.array([[1.0, -1.0]])) == 0.0
+    assert problem.certify(np.eye(2)).lower_bound == 0.0
+
+
 @pytest.mark.parametrize("family", ["plain", "offset", "scales", "duplicates", "grid", "float32", "midpoint"])
 @pytest.mark.parametrize("ridge", [1e-6, 0.3, "auto"])
 def test_few_examples_of_many_features_have_dual_slacks_that_are_psd_in_the_whole_space(family, ridge, rng):

@@ -1,5 +1,6 @@
 """The verbs, of any fitted estimator too, the solvers that "auto" tries one after another, and what notebooks show."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ from sdpmetric.core.registry import Solver, solvers_to_try
 from sdpmetric.core.run import EarlyStopping, Run, attempts
 from sdpmetric.core.steps import Budget, Step
 from sdpmetric.core.verbs import linear_map
+from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.estimators import LMNN
 
 
@@ -142,6 +144,20 @@ def test_a_solve_is_stopped_early_only_if_its_score_cannot_rise_any_more(steps, 
     given, early = iter(scores), EarlyStopping(patience=2)
     run = Run(PROBLEM, Budget(), 1e-3, score=lambda _: next(given), early_stopping=early)
     assert run.over(iter(steps)).status.word == status
+
+
+def test_of_equal_scores_the_latest_step_is_the_best():
+    early, latest = EarlyStopping(patience=2), replace(PROVEN, score=1.0)
+    assert [early(replace(EYE, score=1.0)), early(latest)] == [False, False]
+    assert early.best is latest
+
+
+def test_a_point_that_is_proven_after_a_limit_is_optimal():
+    def steps():
+        yield Step(OPTIMUM.components, objective=OPTIMUM.objective, multipliers=lambda: OPTIMUM.dual)
+        raise BudgetSpent
+
+    assert Run(PROBLEM, Budget(), 1e-3).over(steps()).status is sm.Status.OPTIMAL
 
 
 def test_the_exact_solver_follows_the_factored_one_if_a_problem_is_small():

@@ -102,11 +102,14 @@ def test_relevance_by_lists_and_by_matrix_is_the_same(wine):
 
 
 @pytest.mark.parametrize("estimator", [POLA, LEGO])
-def test_batches_without_pairs(estimator, wine):
+def test_batches_differ_in_order_and_may_have_no_pairs(estimator, wine):
     X, y = wine
     with pytest.raises(ValueError, match="first batch has no pairs of different examples"):
         estimator().partial_fit(X[:1], y[:1])
     learner = estimator().partial_fit(X[:30], y[:30])
+    index = np.unique(y[:30], return_inverse=True)[1]
+    first, second = (each._drawn(X[:30], index)[0].tolist() for each in (estimator(), learner))
+    assert (first == second, sorted(first) == sorted(second)) == (False, True)  # the next batch has another order
     before = learner.components_.copy()
     assert learner.partial_fit(X[30:31], y[30:31]) is learner
     np.testing.assert_array_equal(learner.components_, before)
