@@ -549,7 +549,7 @@ class Weighted:
         return np.multiply(self.weights, slopes, out=np.zeros(len(excess)), where=slopes > 0.0)
 
     def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
-        """Where every optimal multiplier lies if a point with this excess is within a gap of the optimum.
+        """Enclose every optimal multiplier, if a point with this excess is within a gap of the optimum.
 
         The gap is a sum of terms that are not negative, one of them ``phi(u) + phi*(a) - a u`` for each constraint; as
         ``phi* >= -phi(0)``, ``a (-u) <= gap + phi(0) - phi(u)`` if the constraint holds.

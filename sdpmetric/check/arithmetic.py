@@ -64,7 +64,7 @@ def distance_bounds(Z: FloatArray, i: int, shares: FloatArray) -> tuple[FloatArr
 
 
 def is_positive(S: arb_mat) -> bool:
-    """Whether a symmetric matrix is proven to be positive definite: a block of it, and what is left without it."""
+    """Return whether a symmetric matrix is proven positive definite: a block of it, and the rest without it."""
     rows, k = S.tolist(), S.nrows() // 2
     if not k:
         return all(x > 0 for x in S.entries())
@@ -80,7 +80,7 @@ def diagonal(blocks: list[arb_mat]) -> arb_mat:
 
 
 def is_psd(S: arb_mat, some: list[int] | None = None) -> bool:
-    """Whether a symmetric matrix is proven positive definite at some indices, by default those of nonzero rows."""
+    """Return whether a symmetric matrix is proven positive definite at some indices, by default of nonzero rows."""
     rows = S.tolist()
     if some is None:
         some = [k for k, row in enumerate(rows) if not all(x.is_zero() for x in row)]

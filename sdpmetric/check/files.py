@@ -72,11 +72,11 @@ class Work:
     """What a check costs, counted in multiplications of balls before they are done."""
 
     def __init__(self, cost: int = 1) -> None:
-        """Each multiplication counts `cost` times."""
+        """Count each multiplication `cost` times."""
         self.left, self.cost = LIMITS["multiplications"], cost
 
     def spend(self, steps: int, products: int = 0) -> None:
-        """Steps of loops in Python, and products within FLINT or floats within NumPy."""
+        """Count steps of loops in Python, and products within FLINT or floats within NumPy."""
         # A step of a loop in Python takes as long as 8 multiplications of balls within FLINT.
         self.left -= self.cost * (8 * steps + products)
         if self.left < 0:
@@ -117,7 +117,7 @@ def number(name: str, value: object) -> float:
 
 
 def checked(name: str, array: NDArray[Any], wanted: str, sizes: dict[str, int]) -> NDArray[Any]:
-    """The array, if its numbers and sizes are as wanted; sizes are those of other arrays, which this one adds to."""
+    """Return the array if its numbers and sizes are as wanted; its sizes are added to those of other arrays."""
     shape, _, limits = wanted.partition(":")
     fits = array.dtype.kind in "fiub" and array.dtype.itemsize <= 8 and array.ndim == len(shape.split())
     for key, size in zip(shape.split(), array.shape, strict=False):
@@ -148,7 +148,7 @@ def checked(name: str, array: NDArray[Any], wanted: str, sizes: dict[str, int]) 
 
 
 def numbered(names: list[Any]) -> IndexArray:
-    """Names become 0, 1, ... as they appear."""
+    """Number names 0, 1, ... as they appear."""
     if any(name != name for name in names):
         raise BadInput("a label is not a number.")
     number_of: dict[object, int] = {}

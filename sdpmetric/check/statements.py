@@ -85,7 +85,7 @@ class Program:
         return total(s * ar.square(a - b) for s, a, b in terms if s)
 
     def add(self, loss: str, rows: Iterable[Row]) -> None:
-        """Losses of numbers, their bounds by multipliers, and what these add to the slack matrix.
+        """Add losses of numbers, their bounds by multipliers, and what these add to the slack matrix.
 
         Hard constraints have no weights.
         """

@@ -113,7 +113,7 @@ def run_through(problem: Problem, title: str, limits: SolverOptions, solver: str
 
 @contextmanager
 def progress(title: str, tol: float) -> Iterator[Callback]:
-    """On standard error, seconds and gap in a line that is drawn over; if that is no terminal, a line a second."""
+    """Show seconds and gap on standard error, in a line that is drawn over, or a line a second if it is no terminal."""
     console = LineWriter(stderr=True, highlight=False)
     if not console.is_terminal:
         note(f"{title} ...")

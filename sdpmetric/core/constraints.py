@@ -29,7 +29,7 @@ class Cost(Protocol):
         """Return what each constraint costs, (p,)."""
 
     def intervals(self, excess: FloatArray, gap: float) -> tuple[FloatArray, FloatArray]:
-        """Where every optimal multiplier lies if a point with this excess is within a gap of the optimum."""
+        """Enclose every optimal multiplier, if a point with this excess is within a gap of the optimum."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -23,7 +23,7 @@ RandomState = np.random.RandomState | int | None
 def named_prior(
     prior: ArrayLike | str, X: NDArray[np.floating], random_state: RandomState = 0, *, scaled: bool = False
 ) -> FloatArray:
-    """A metric to stay near: as given, or by name; if `scaled`, the identity is divided by the largest variance."""
+    """Return a metric to stay near, given or by name; if `scaled`, the identity is divided by the largest variance."""
     if not isinstance(prior, str):
         return validation.real_array("prior", prior)
     validation.check_choice("prior, where it is no matrix,", prior, get_args(Prior))

@@ -88,7 +88,7 @@ def weighted_pairs_of_labels(
 
 
 def _drawn_pairs(index: IndexArray, n_pairs: int, rng: np.random.Generator) -> tuple[IndexArray, BoolArray]:
-    """A sample of each kind, without a list of all pairs: anchors by how many partners they have, then a partner."""
+    """Draw pairs of each kind without listing all: anchors by their number of partners, then a partner."""
     n = len(index)
     order = np.argsort(index, kind="stable")  # each class is a contiguous range of this order
     _, starts, sizes = np.unique(index[order], return_index=True, return_counts=True)
@@ -131,7 +131,7 @@ def weight_of_slacks(
 
 
 def check_pairs(pairs: ArrayLike, n: int, *, distinct: bool = True, required: bool = False) -> IndexArray:
-    """Pairs of rows below n, (p, 2), by default of two different rows; at least one pair if they are `required`."""
+    """Return pairs of rows below n, (p, 2), by default of different rows; at least one pair if `required`."""
     rows = validation.check_rows("pairs", pairs, n, ("p", 2), distinct=distinct)
     if required and len(rows) == 0:
         raise ValueError("pairs is empty; pass at least one pair of row numbers of X.")
@@ -165,7 +165,7 @@ def contradiction_loss(pairs: IndexArray, similar: BoolArray) -> float:
 
 
 def drawn_chunks(index: IndexArray, n_chunks: int, chunk_size: int, random_state: int | None) -> NDArray[np.int64]:
-    """The number of each example's chunklet, of `chunk_size` members of one class, drawn at random; -1: of none."""
+    """Draw chunklets of `chunk_size` members of one class; return the number of each example's, or -1 for none."""
     validation.check_integer("n_chunks", n_chunks)
     validation.check_integer("chunk_size", chunk_size, 2)
     rng = validation.generator(random_state, 0)
@@ -239,7 +239,7 @@ def _nearest_of_all(P: FloatArray, rows: NDArray[np.integer], k: int) -> NDArray
 
 
 def _pick(index: NDArray[np.integer], distance: FloatArray, k: int) -> NDArray[np.int64]:
-    """From rows of candidates sorted by index: those clearly nearer than the k-th, then its ties by lowest index."""
+    """Pick from candidates sorted by index: those clearly nearer than the k-th, then its ties by lowest index."""
     kth = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
     is_nearer, is_near = distance < kth * (1 - TIE_TOLERANCE), distance <= kth * (1 + TIE_TOLERANCE)
     # Bytes are sorted by counting them.

@@ -160,7 +160,7 @@ def solvers_to_try(problem: Problem, name: str, options: Collection[str] = ()) -
 
 
 def _registered(statement: type[Problem]) -> list[Solver]:
-    """Solvers by name: those of the statement's own class go before those of its bases and of its capabilities."""
+    """Return solvers by name: those of the statement's class before those of its bases and of its capabilities."""
     _load(statement)
     capabilities = [scope for scope in _SOLVERS if not isinstance(scope, type) and scope(statement)]
     entries: dict[str, Solver] = {}

@@ -70,7 +70,7 @@ def check_pair_weights(weights: ArrayLike | None, p: int) -> FloatArray | None:
 
 
 def check_term_weight(name: str, weight: float, present: float = 1.0) -> float:
-    """The product of a weight and the present one of a term: finite, at least 0, and 0 only if one of them is."""
+    """Return a term's weight times a factor: finite, at least 0, and 0 only if one of them is."""
     try:
         factors = validation.check_number("weight", weight, 0.0), validation.check_number("weight", present, 0.0)
     except ValueError as error:

@@ -459,7 +459,7 @@ def check_semidefinite(name: str, matrix: ArrayLike | None, d: int, meaning: str
 
 
 def given_metric(metric: ArrayLike | None, residual: float) -> FloatArray | None:
-    """A metric that `check_point` has taken, or several, in float64; None if it is not PSD, or none was given."""
+    """Return a metric that `check_point` has taken, or several, in float64; None if not PSD, or none was given."""
     return None if metric is None or residual > RANGES.rounded_share else real_array("metric", metric)
 
 

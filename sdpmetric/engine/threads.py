@@ -51,7 +51,7 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 def count() -> int:
-    """Threads that work is shared among: ``NUMBA_NUM_THREADS`` (default: one for each core), or what `limited` says."""
+    """Return the number of threads: ``NUMBA_NUM_THREADS`` (default: one for each core), or what `limited` says."""
     limit = _limit.get()
     return cores() if limit is None else limit
 
@@ -85,7 +85,7 @@ def part_count(work: float, smallest_work: float | None = None, max_parts: int =
 
 
 def cuts(n: int, n_parts: int) -> NDArray[np.int64]:
-    """Where parts of n equal items begin and end, (n_parts + 1,)."""
+    """Return where parts of n equal items begin and end, (n_parts + 1,)."""
     return np.arange(n_parts + 1, dtype=np.int64) * n // n_parts
 
 
@@ -165,7 +165,7 @@ def run(task: Callable[[int], object], n_tasks: int, n_parts: int | None = None)
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """The pool of this process; a forked child has none of its parent's threads. Threads start when first needed."""
+    """Return the pool of a process; a forked child has none of its parent's threads. They start when first needed."""
     return ThreadPoolExecutor(max(cores(), 1), thread_name_prefix="sdpmetric")
 
 
@@ -193,7 +193,7 @@ _blas = _Blas()
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Made once, when first needed: looking for the libraries takes longer than a small evaluation."""
+    """Find the libraries, once: looking for them takes longer than a small evaluation."""
     return ThreadpoolController()
 
 
@@ -233,7 +233,7 @@ def remaining() -> float:
 
 
 def memory_size() -> float:
-    """Bytes that this process may have: those of the machine or fewer, or infinity if the system does not say."""
+    """Return the bytes that this process may have: the machine's or fewer, or infinity if the system does not say."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -283,7 +283,7 @@ def _itself(data: DataT) -> DataT:
 
 
 def _on_one_thread(function: Callable[[DataT, BlockT], ResultT], data: DataT, block: BlockT) -> ResultT:
-    """A worker runs as many tasks at once as it has threads."""
+    """Run a worker's task on one thread, since a worker runs as many tasks at once as it has threads."""
     with limited(1):
         return function(data, block)
 

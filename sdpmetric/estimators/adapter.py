@@ -251,7 +251,7 @@ class Adapter(SolvedEstimator):
 
 
 def checked_tuples(tuples: ArrayLike, n: int) -> IndexArray:
-    """Pairs, triplets or quadruplets of row numbers below n, each of different rows that are compared; at least one."""
+    """Return pairs, triplets or quadruplets of row numbers below n that compare different rows; at least one."""
     rows = validation.rectangular("pairs", tuples)
     size = rows.shape[1] if rows.ndim == 2 and rows.shape[1] in ROLES else 2
     name, roles = ROLES[size]

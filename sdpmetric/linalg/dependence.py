@@ -62,7 +62,7 @@ def dependent_features(X: NDArray[np.floating]) -> dict[int, list[int]]:
 
 
 def independent_features(X: NDArray[np.floating]) -> BoolArray:
-    """Which features others do not determine up to rounding, (d,)."""
+    """Return which features others do not determine up to rounding, (d,)."""
     independent = np.ones(X.shape[1], dtype=np.bool_)
     independent[list(dependent_features(X))] = False
     return independent

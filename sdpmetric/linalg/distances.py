@@ -37,7 +37,7 @@ def distance(Z: NDArray[np.floating], i: int, j: int) -> float:
 @in_parts(_of_pairs)
 @loop(nogil=True, fastmath=FAST)
 def pair_distances(run: Run, Z: FloatArray, first: IndexArray, second: IndexArray, out: FloatArray) -> None:
-    """Squared Euclidean distances between rows of Z."""
+    """Return squared Euclidean distances between rows of Z."""
     for p in range(run[0], run[1]):
         out[p] = distance(Z, first[p], second[p])
 
@@ -47,7 +47,7 @@ def pair_distances(run: Run, Z: FloatArray, first: IndexArray, second: IndexArra
 def forms_of_pairs(
     run: Run, P: FloatArray, first: IndexArray, second: IndexArray, W: FloatArray, out: FloatArray
 ) -> None:
-    """The forms ``(P_i - P_j) . (W_i - W_j)``."""
+    """Return the forms ``(P_i - P_j) . (W_i - W_j)``."""
     for p in range(run[0], run[1]):
         i, j, s = first[p], second[p], 0.0
         for q in range(P.shape[1]):
@@ -60,7 +60,7 @@ def forms_of_pairs(
 def laplacian_times(
     run: Run, X: FloatArray, first: IndexArray, second: IndexArray, weights: FloatArray, Y: FloatArray
 ) -> None:
-    """In Y the product of X with the weighted graph Laplacian of the pairs."""
+    """Write to Y the product of X with the weighted graph Laplacian of the pairs."""
     Y[:] = 0.0
     for p in range(run[0], run[1]):
         i, j, w = first[p], second[p], weights[p]
@@ -92,7 +92,7 @@ def distance_bounds(
     low: FloatArray,
     high: FloatArray,
 ) -> None:
-    """Bounds of squared distances of exact points within `errors` of rows of P."""
+    """Return bounds of squared distances of exact points within `errors` of rows of P."""
     for p in range(run[0], run[1]):
         length = math.sqrt(distance(P, first[p], second[p]))
         low[p], high[p] = length_bounds(length, g, errors[first[p]] + errors[second[p]])
@@ -138,7 +138,7 @@ def nearest(
     turning_error: float,
     k: int,
 ) -> tuple[FloatArray, LongArray, int]:
-    """The k nearest rows of `train` for each query; a distance is given up once its partial sum exceeds the k-th best.
+    """Return the k nearest rows of `train` for each query; a sum is given up once it exceeds the k-th best distance.
 
     Partial sums are those of the turned points, with the axes sorted by variance, the largest first. Squared distances
     there err by at most `turning_error`. All other distances are computed from the points themselves. Ties stay ties:
@@ -271,7 +271,7 @@ def adjoint(X: FloatArray, first: NDArray[np.integer], second: NDArray[np.intege
 def pair_forms(
     P: NDArray[np.floating], N: FloatArray, blocks: Blocks, first: IndexArray, second: IndexArray
 ) -> FloatArray:
-    """``<N, (p_a - p_b)(p_a - p_b)^T>`` of all pairs, N the symmetric matrix of their block; N need not be PSD."""
+    """Return ``<N, (p_a - p_b)(p_a - p_b)^T>`` of pairs, N the symmetric matrix of their block, PSD or not."""
     out = np.empty(len(first))
     forms_of_pairs(P, first, second, blocks.times(P, N), out)
     return out

@@ -177,7 +177,7 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
 
 
 def are_independent(points: FloatArray) -> bool:
-    """Whether n points are proven to span n - 1 dimensions: a map takes their differences to nearly unit vectors."""
+    """Return whether n points are proven to span n - 1 dimensions: a map takes differences to nearly unit vectors."""
     n, d = points.shape
     if n - 1 > d:
         return False

@@ -124,7 +124,7 @@ def data_basis(X: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def triangle(blocks: Iterable[FloatArray]) -> FloatArray:
-    """The R of a QR decomposition of stacked blocks of rows: ``R.T @ R`` is their Gram matrix, without squaring."""
+    """Return the R of a QR decomposition of stacked rows: ``R.T @ R`` is their Gram matrix, without squaring."""
     R = np.zeros((0, 0))
     for block in blocks:
         R = np.asarray(np.linalg.qr(np.concatenate([R, block]) if len(R) else block, mode="r"))
@@ -141,7 +141,7 @@ def clear_root(blocks: Callable[[], Iterable[FloatArray]]) -> FloatArray:
 
 
 def smallest_whitened(rows: Iterable[FloatArray], scale: FloatArray, weight: float = 1.0) -> FloatArray:
-    """Coordinates (d, d) in which even the smallest costs ``weight^2 |row . x|^2`` are about 1, as far as floats go.
+    """Return coordinates (d, d) in which even the smallest costs ``weight^2 |row . x|^2`` are about 1.
 
     Features are divided by their `scale`, (d,). The smallest cost is taken to be 1e-18 of the largest root at least.
     """

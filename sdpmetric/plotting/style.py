@@ -119,7 +119,7 @@ def solution_of(learned: object) -> Solution:
 
 
 def before_and_after(learned: Learned, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Examples as the metric receives them, and as it embeds them: what a pipeline does earlier is not its merit."""
+    """Return examples as the metric gets them, and as it embeds them: earlier steps of a pipeline are not its merit."""
     if isinstance(learned, Solution):
         data, L = _floats(X), np.asarray(learned.components, dtype=np.float64)
         if L.ndim > 2:

@@ -73,7 +73,7 @@ class Definite:
         return cls(np.zeros(0, dtype=np.int64), lambda v: v, 1.0)
 
     def solve(self, v: FloatArray) -> FloatArray:
-        """About w with ``W'W w = v``."""
+        """Return about the w with ``W'W w = v``."""
         return np.ldexp(self.factor(np.ldexp(v, self.powers)), self.powers)
 
     def norm(self, size: FloatArray) -> float:
@@ -88,7 +88,7 @@ def too_large() -> ValueError:
 
 
 def _bottom(solve: Solve, n: int) -> float:
-    """About the least eigenvalue, by inverse iteration."""
+    """Return about the least eigenvalue, by inverse iteration."""
     v, size = np.cos(np.arange(n, dtype=np.float64) ** 2), 1.0
     for _ in range(6):
         v = solve(v / np.linalg.norm(v))
@@ -110,7 +110,7 @@ def _dense(H: FloatArray) -> tuple[Solve, float]:
 
 
 def _sparse(H: sp.csc_array) -> tuple[Solve, float]:
-    """By ``L D L'``; its distance from the matrix is computed, as no theorem on SuperLU's rounding is at hand."""
+    """Factor into ``L D L'``, whose distance from the matrix is computed: no theorem bounds SuperLU's rounding."""
     n, unit = H.shape[0], sp.eye_array(H.shape[0])
     options = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
     try:

@@ -122,7 +122,7 @@ def triplet_margins(M: cp.Expression, X: ArrayLike, triplets: ArrayLike | Triple
 
 
 def sum_of_squares(V: FloatArray, weights: cp.Expression) -> cp.Expression:
-    """``sum_p w_p v_p v_p'`` for the rows of V, (d, d), affine in the weights, such as multipliers of distances."""
+    """Return ``sum_p w_p v_p v_p'`` for the rows of V, (d, d), affine in weights such as multipliers of distances."""
     p, d = V.shape
     check_compilation(p * d * d)
     matrix = cp.reshape((V[:, :, None] * V[:, None, :]).reshape(p, -1).T @ weights, (d, d), order="C")

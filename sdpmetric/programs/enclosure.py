@@ -49,7 +49,7 @@ def image(M: sp.csr_array, v: FloatArray, extra: FloatArray | float = 0.0) -> tu
 
 
 def lacks(cones: Cones, v: FloatArray, errors: FloatArray, *, dual: bool) -> FloatArray:
-    """About how many times `Cones.interior` must be added to each row, to be proven in the cone for all errors.
+    """Return about how many times `Cones.interior` to add to each row, to be proven in the cone for all errors.
 
     At most 0 only if that is proven. Errors of the rows of one block are at most its entry of `errors` together.
     """
@@ -71,7 +71,7 @@ def lacks(cones: Cones, v: FloatArray, errors: FloatArray, *, dual: bool) -> Flo
 
 
 def _semidefinite(side: int, v: FloatArray, ball: float) -> float:
-    """The matrix is rounded; its norm is at most that of the entries v."""
+    """Return what a semidefinite row lacks. The matrix is rounded; its norm is at most that of the entries v."""
     row, column = np.tril_indices(side)
     S = np.zeros((side, side))
     S[row, column] = S[column, row] = np.where(row == column, v, v / math.sqrt(2.0))

@@ -27,7 +27,7 @@ from sdpmetric.programs.canonical import no_panic
 
 
 def named(program: cp.Problem) -> dict[str, cp.Variable | cp.Constraint]:
-    """Variables by name and labeled constraints by label, for example ``named(program)["margins"].dual_value``."""
+    """Return variables and labeled constraints by name, for example ``named(program)["margins"].dual_value``."""
     variables = {variable.name(): variable for variable in program.variables()}
     return variables | {c.label: c for c in program.constraints if c.label is not None}
 

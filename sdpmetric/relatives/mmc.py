@@ -162,11 +162,11 @@ class MMCProblem(MetricProblem):
         return MetricProblem(self.X, spread + Budget(similar_pairs, costs=costs), diagonal=self.domain.diagonal)
 
     def lines(self) -> Lines:
-        """Those of `budgeted`."""
+        """Return those of `budgeted`."""
         return self.budgeted.lines()
 
     def dual_program(self) -> cp.Problem:
-        """That of `budgeted`."""
+        """Return that of `budgeted`."""
         return self.budgeted.dual_program()
 
     @allow_underflow
@@ -264,7 +264,7 @@ class MMCProblem(MetricProblem):
         return replace(proven, value=value, multipliers=[a, np.array([theta])])
 
     def constraints(self, components: FloatArray, dual: Multipliers | None) -> Constraints:
-        """The dissimilar pairs; see `Constrained.constraints`. Multipliers are those of the constrained program."""
+        """See `Constrained.constraints`; of the dissimilar pairs. Multipliers are those of the constrained program."""
         a = self.budget_dual(self.normalized(components), dual).multipliers[0]
         D = self.budgeted.total.distances(components)[: len(a)]
         spread = self.budgeted.terms[0].losses[0].listed_constraints(a, -D, D)

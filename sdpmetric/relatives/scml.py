@@ -126,7 +126,7 @@ class SCMLProblem(MetricProblem):
 
 
 def nearest_triplets(X: FloatArray, index: IndexArray, n_neighbors: int, n_impostors: int) -> IndexArray:
-    """Each example with its nearest neighbors of its class and the nearest of other classes, (t, 3)."""
+    """Return each example with the nearest of its class and the nearest of other classes, (t, 3)."""
     for name, count in (("n_neighbors", n_neighbors), ("n_impostors", n_impostors)):
         validation.check_integer(name, count)
     triplets_by_class = [np.zeros((0, 3), dtype=np.int32)]

@@ -156,7 +156,7 @@ class SDMLProblem(MetricProblem):
         return super().certify(components, metric=metric, dual=dual)
 
     def _certificate_of_solution(self, L: FloatArray, multipliers: list[FloatArray]) -> DualityCertificate | None:
-        """The certificate of a factor and multipliers that nearly belong to each other, or None if they do not."""
+        """Certify a factor by multipliers that nearly belong to it; return None if they do not."""
         total, (divergence,) = self.total, cast(tuple[LogDet, ...], self.total.regularizers)
         a = [loss.clip(x) for loss, x in zip(total.losses, multipliers, strict=True)]
         pairs = total.images(self.X, L.T).form(*self.weighted_pairs, roundings=ROUNDINGS, accuracy=math.inf)

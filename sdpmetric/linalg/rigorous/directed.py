@@ -154,7 +154,7 @@ def log1p_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def exp_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Floats below and above the exponentials of floats, of any shape; minus infinity is allowed, its exponential is 0.
+    """Return floats below and above the exponentials of floats, of any shape; that of minus infinity is 0.
 
     With ``x = k log 2 + r``, k whole and ``|r| <= 0.35``, the series of ``exp r`` is cut off after 13 powers; the
     rest is below ``u / 10``. The subtraction of ``k log 2`` in two parts errs by less than u, the series by at most
@@ -182,7 +182,7 @@ NEAR_IDENTITY = 1e-4
 
 
 def least_eigenvalue(A: FloatArray) -> float:
-    """A float not above the least eigenvalue of a symmetric matrix of floats [R2006]; infinity for the empty matrix.
+    """Return a float not above the least eigenvalue of a symmetric matrix of floats [R2006]; infinity if empty.
 
     A multiple of the identity is added until Cholesky's method succeeds. Its rounding is taken with a few operations
     to spare, for libraries that multiply by reciprocals.
@@ -212,7 +212,7 @@ def least_eigenvalue(A: FloatArray) -> float:
 
 
 def largest_eigenvalue(A: FloatArray) -> float:
-    """A float not below the largest eigenvalue of a symmetric matrix of floats; minus infinity for the empty matrix."""
+    """Return a float not below the largest eigenvalue of a symmetric matrix of floats; minus infinity if empty."""
     return -least_eigenvalue(-A)
 
 
@@ -233,7 +233,7 @@ def norm_above(A: FloatArray) -> float:
 
 
 def metric_norm_above(L: FloatArray, metric: FloatArray | None = None) -> float:
-    """A float not below ``||L^T L||_F`` for a factor of floats, (r, d), nor below the norm of a metric near it."""
+    """Return a float not below ``||L^T L||_F`` for a factor of floats, (r, d), nor below the norm of a near metric."""
     short = L if len(L) <= L.shape[1] else L.T
     rounding = gamma(short.shape[1] + 2) * squares_above(short)
     norm = above(norm_above(short @ short.T) + rounding, L.size + 4)

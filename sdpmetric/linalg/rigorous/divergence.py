@@ -78,7 +78,7 @@ class LogDetPrior:
         return (0.0, 0.0) if self._is_identity else log_det(self.matrix)
 
     def divergence(self, components: FloatArray) -> float:
-        """A float not below ``trace(A A_0^-1) - log det(A A_0^-1) - d`` for the exact metric with a factor of floats.
+        """Return a float not below ``trace(A A_0^-1) - log det(A A_0^-1) - d``, A the exact metric of a factor.
 
         Near A_0 it is bounded by ``||X||_F^2 / (2 (1 - ||X||))``, with ``I + X`` the metric in coordinates
         that turn A_0 into the identity.
@@ -134,6 +134,6 @@ class LogDetPrior:
 
     @staticmethod
     def _gram_errors(size: FloatArray, errors: FloatArray) -> FloatArray:
-        """How far the entries of a Gram matrix may be off, for entries with errors and sizes that include them."""
+        """Bound the errors of a Gram matrix's entries, by errors of the rows' entries and sizes that include these."""
         bounds = gamma(len(size) + 8) * (size.T @ size) + 2.0 * (size.T @ errors)
         return np.asarray(np.maximum(bounds, bounds.T) * (1.0 + gamma(len(size) + 8)))

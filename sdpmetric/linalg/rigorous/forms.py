@@ -211,7 +211,7 @@ class Images:
         weight_errors: FloatArray | None = None,
         roundings: int = 0,
     ) -> tuple[FloatArray, FloatArray]:
-        """``sum_q w_q (p_a - p_b)_j^2`` for each coordinate j, (r,), and how far each may be from the exact one, (r,).
+        """Return ``sum_q w_q (p_a - p_b)_j^2`` for each coordinate j, (r,), and bounds of their errors, (r,).
 
         If every image is a feature by itself, differences are those of the data, with one rounding each. A
         coordinate without a differing pair is 0 exactly.
@@ -289,7 +289,7 @@ class Images:
     def _error_and_size(
         self, first: IndexArray, second: IndexArray, weights: FloatArray, relative: FloatArray
     ) -> tuple[float, float]:
-        """The sums over pairs of ``|w| (|p| + e) (l_a + l_b + 2 e)``, to nearest, and ``|w| (|p| + e)^2``, upward.
+        """Sum ``|w| (|p| + e) (l_a + l_b + 2 e)`` over pairs, to nearest, and ``|w| (|p| + e)^2``, upward.
 
         Here p is the difference of two images, e the sum of their errors, and l are the lengths of images times
         relative errors of rows of a product with the Laplacian.
