@@ -252,7 +252,7 @@ class Slack:
         Over diagonal metrics it is enough that no entry of its diagonal is negative.
         """
         if self.domain.diagonal:
-            value, error = self.diagonal(a, slopes, in_units=True)
+            value, error = self.diagonal(a, slopes)
             return bool((value >= error).all())
         if not (np.diag(S) > 0.0).all():
             return False
@@ -276,17 +276,6 @@ class Slack:
             return False
         i, j = self.total.pairs[np.flatnonzero(weights)].T
         return dimension(self.X, i, j, n_coordinates) <= n_coordinates
-
-    def relative_eigenvalues(self, base: FloatArray, A: FloatArray) -> FloatArray:
-        """Return eigenvalues of a matrix relative to a base that is nearly the identity."""
-        try:
-            root = np.linalg.inv(np.linalg.cholesky(base))
-        except np.linalg.LinAlgError:
-            root = np.eye(len(base))
-        relative = root @ A @ root.T
-        if not np.isfinite(relative).all():
-            return np.full(len(relative), -np.inf)
-        return np.asarray(np.linalg.eigvalsh(relative))
 
     # -- weights of rank-one metrics ----------------------------------------------------------------------------
 
@@ -313,27 +302,13 @@ class Slack:
         return table
 
     @cached
-    def units(self) -> FloatArray:
-        """Powers of 2, (k,), that bring what weights add to distances to moderate size."""
-        span = np.ptp(self.X, axis=0).astype(np.float64)
-        size = span if self.domain.has_identity_basis else np.abs(self.domain.basis) @ span
-        powers = np.frexp(np.where((size > 0.0) & (size < np.inf), size, 1.0))[1]
-        units, B = np.ldexp(1.0, np.clip(-powers, -500, 500)), self.domain.basis
-        is_exact = (B * units[:, None] / units[:, None] == B).all(axis=1)  # no entry underflows
-        return np.where(is_exact, units, 1.0)
+    def _rank_one_images(self) -> Images:
+        """The data along the basis."""
+        return self.images(self.domain.basis.T)
 
-    @cached
-    def _rank_one_images(self) -> tuple[Images, Images]:
-        """The data along the basis, and in units."""
-        B = self.domain.basis
-        return self.images(B.T), self.images((B * self.units[:, None]).T)
-
-    def diagonal(self, a: ByLoss, matrices: ByLoss, in_units: bool) -> tuple[FloatArray, FloatArray]:
-        """Return ``b_j^T S b_j`` for the rank-one metrics, and how far each may be from the exact one, (k,) each.
-
-        In units the vectors b are multiplied by these, which leaves the signs as they are.
-        """
-        total, images = self.total, self._rank_one_images[in_units]
+    def diagonal(self, a: ByLoss, matrices: ByLoss) -> tuple[FloatArray, FloatArray]:
+        """Return ``b_j^T S b_j`` for the rank-one metrics, and how far each may be from the exact one, (k,) each."""
+        total, images = self.total, self._rank_one_images
         weights, errors, d = total.pair_weights(a), total.weight_errors(a), self.d
         used = np.flatnonzero(weights if errors is None else np.abs(weights) + errors)
         i, j = total.pairs[used].T

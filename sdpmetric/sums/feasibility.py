@@ -23,7 +23,7 @@ from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.exact import separated
-from sdpmetric.linalg.rigorous.directed import U, above, norm_above, sum_below
+from sdpmetric.linalg.rigorous.directed import sum_below
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.linalg.search import lbfgs
 from sdpmetric.sums.bound_terms import BoundTerms
@@ -63,27 +63,15 @@ def smallest_cost(total: BoundTerms) -> float:
 
 
 def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
-    """Return whether everything but the one regularizer costs nothing at its target.
-
-    With ``R = M0 - L^T L``, ``(I + Y)^(1/2) L`` is a factor of M0 with ``|Y| <= |R| / sigma^2``, sigma being the
-    smallest singular value of L.
-    """
-    if len(total.regularizers) != 1:
+    """Return whether the target of the one regularizer is a metric, and everything else costs nothing there."""
+    if len(total.regularizers) != 1 or total.span is not None:
         return False
     target = total.regularizers[0].zero
-    losses = replace(total, terms=tuple(term for term in total.terms if not term.regularizers))
-    if psd.is_diagonal(target) and (target.diagonal() > 0.0).all():
-        L = psd.root(target)
-        return not losses.terms or losses.upper_bound(X, L, 2.0 * U * L) <= 0.0
     values, vectors = np.linalg.eigh(target)
-    L = (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    gram = Form.congruent(np.eye(len(L)), L)
-    residual = above(norm_above(gram.matrix - target) + gram.error + U * norm_above(target), 4)
-    relative = above(residual / gram.smallest_eigenvalue, 2) if gram.smallest_eigenvalue > 0.0 else math.inf
-    if not relative < 0.5:
+    if not (values[0] > 0.0 and Form.congruent(target, vectors / np.sqrt(values)).smallest_eigenvalue > 0.0):
         return False
-    errors = np.full(L.shape, above(relative * norm_above(L), 2))
-    return not losses.terms or losses.upper_bound(X, L, errors) <= 0.0
+    losses = replace(total, terms=tuple(term for term in total.terms if not term.regularizers))
+    return not losses.terms or losses.upper_bound(X, psd.factor(target), None, target) <= 0.0
 
 
 def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool:

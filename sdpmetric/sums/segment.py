@@ -117,9 +117,9 @@ class Segment:
         first, second = total.pairs.T
         return total.span.spill(first, second, weights if errors is None else weights + errors)
 
-    def diagonal(self, t: float, *, in_units: bool) -> tuple[FloatArray, FloatArray]:
+    def diagonal(self, t: float) -> tuple[FloatArray, FloatArray]:
         """Return ``b_j^T S(t) b_j`` for rank-one metrics, and its error; see `Slack.diagonal`."""
-        return self.slack.diagonal(self.multipliers(t), self.slopes(t), in_units)
+        return self.slack.diagonal(self.multipliers(t), self.slopes(t))
 
 
 def best_multiple(value: Callable[[float], float], furthest: float) -> float:
@@ -173,10 +173,11 @@ class ConeMinimum(InnerMinimum):
         self.segment, self.V, self.n_coordinates, self.images = segment, V, V.shape[1], segment.images(V)
         anchor, direction = segment.form(self.images, 0.0), segment.direction_form(self.images)
         self.smallest_at_anchor = anchor.smallest_eigenvalue - self._outside(0.0)
-        if self.n_coordinates and not self.smallest_at_anchor > 0.0:
+        if self.n_coordinates and not (self.smallest_at_anchor > 0.0 and np.isfinite(direction.matrix).all()):
             self.furthest = 0.0
             return
-        slope = float(segment.slack.relative_eigenvalues(anchor.matrix, direction.matrix).min(initial=0.0))
+        root = np.linalg.inv(np.linalg.cholesky(anchor.matrix))
+        slope = float(np.linalg.eigvalsh(root @ direction.matrix @ root.T).min(initial=0.0))
         # Multiples stop this share short of a singular slack matrix.
         self.furthest = (1.0 - 1e-12) / -slope if slope < 0.0 else math.inf
 
@@ -247,7 +248,7 @@ class WeightMinimum(InnerMinimum):
 
     def slacks(self, t: float) -> tuple[FloatArray, FloatArray]:
         if t not in self._slacks:
-            self._slacks[t] = self.segment.diagonal(t, in_units=self.regularizer is None)
+            self._slacks[t] = self.segment.diagonal(t)
         return self._slacks[t]
 
     def value(self, t: float) -> float:
