@@ -252,27 +252,6 @@ class SquaredHinge(ScalarLoss):
         return cp.square(cp.pos(u)), []
 
 
-class SmoothHinge(ScalarLoss):
-    """``u^2 / 2`` between 0 and 1 and ``u - 1/2`` above, conjugate ``s^2 / 2`` on [0, 1]."""
-
-    name = "smooth hinge"
-    form = "1/2 * ([{u}]_+^2 - [{u} - 1]_+^2)"
-    in_proof_files = True
-    curvature = 1.0
-    roundings = 8
-    highest = 1.0
-
-    def values(self, u: FloatArray) -> FloatArray:
-        s = np.clip(u, 0.0, 1.0)
-        return np.asarray(s * u - 0.5 * s * s)
-
-    def slopes(self, u: FloatArray, width: float) -> FloatArray:
-        return np.clip(u, 0.0, 1.0)
-
-    def expression(self, u: Expression, cp: ModuleType) -> Program:
-        return 0.5 * cp.huber(cp.pos(u), 1), []
-
-
 class Logistic(ScalarLoss):
     """``log(1 + exp u)``, conjugate ``s log s + (1 - s) log(1 - s)`` on [0, 1]."""
 
@@ -566,7 +545,6 @@ class Weighted:
 LOSSES: dict[str, ScalarLoss] = {
     "hinge": Hinge(),
     "squared_hinge": SquaredHinge(),
-    "smooth_hinge": SmoothHinge(),
     "logistic": Logistic(),
 }
 

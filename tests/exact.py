@@ -89,7 +89,6 @@ def ratio_divergence(r: fmpq) -> arb:
 SCALARS = {
     "hinge": plus,
     "squared_hinge": lambda u: plus(u) ** 2,
-    "smooth_hinge": lambda u: ZERO if u < 0 else u * u / 2 if u < 1 else u - fmpq(1, 2),
     "logistic": logistic,
 }
 

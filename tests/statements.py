@@ -64,7 +64,7 @@ FACTORIES = {
         + 0.1 * terms.TripletHinge(labels=y, n_neighbors=2, loss="logistic"),
     ),
     "terms, weights": lambda X, y: sm.MetricProblem(
-        X, terms.TripletHinge(labels=y, n_neighbors=2, loss="smooth_hinge") + terms.Frobenius(), diagonal=True
+        X, terms.TripletHinge(labels=y, n_neighbors=2, loss="squared_hinge") + terms.Frobenius(), diagonal=True
     ),
 }
 # The verbs of the table in docs/methods.md: what does not work is refused by a sentence.
@@ -122,7 +122,7 @@ SPECIAL = {
     "pair weights": lambda: sm.MMCProblem(X, PAIRS, SAME, WEIGHTS + 0.1),
     "diagonal": lambda: sm.MetricProblem(X, terms.Frobenius(to=M0) + terms.TripletHinge(labels=Y), diagonal=True),
     "diagonal, LogDet": lambda: sm.MetricProblem(
-        X, terms.LogDet(to=M0) + 0.1 * terms.TripletHinge(labels=Y, loss="smooth_hinge"), diagonal=True
+        X, terms.LogDet(to=M0) + 0.1 * terms.TripletHinge(labels=Y, loss="squared_hinge"), diagonal=True
     ),
     "pairs": lambda: sm.MetricProblem(
         X, terms.LogDet() + terms.PairHinge(FIVE_PAIRS, SIMILAR, weights=[1, 2, 3, 4, 5])

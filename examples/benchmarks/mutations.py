@@ -56,7 +56,7 @@ STATEMENTS = {
         + terms.Frobenius(to=np.eye(X.shape[1]))
         + 0.1 * terms.OffDiagonal()
         + terms.PairHinge(pairs, same, loss="logistic")
-        + 0.1 * terms.TripletHinge(triplets(y), loss="smooth_hinge"),
+        + 0.1 * terms.TripletHinge(triplets(y), loss="squared_hinge"),
     ),
     "bounds": lambda X, y, pairs, same: sm.MetricProblem(
         X, terms.Trace() + terms.DistanceBounds([[0, 1], [2, 3]], at_most=[1.0, np.inf], at_least=[0.0, 2.0])
@@ -67,7 +67,7 @@ STATEMENTS = {
     ),
 }
 KINDS = ("hard", *STATEMENTS)
-LOSSES = ("hinge", "squared hinge", "smooth hinge", "logistic", "hard", "linear", "log ratio", "minus a root")
+LOSSES = ("hinge", "squared hinge", "logistic", "hard", "linear", "log ratio", "minus a root")
 # What a mutation raises that does not fit the types that another one left.
 UNFIT = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 SPECIAL = (0.0, -0.0, 5e-324, 1e-310, 5.4e-162, 1e-30, 0.5, 1.0, 2.0**53, 1e154, 1e300, 1.7e308, -1.0, np.nan, np.inf)

@@ -42,7 +42,6 @@ def sums(n: int, d: int, size: int) -> dict[str, Callable[[], sm.MetricProblem]]
     """The sums, by name."""
     X, _, triplets, pairs, similar = data(n, d, size)
     push, weight = terms.TripletHinge(triplets), 1.0 / size
-    smooth = terms.TripletHinge(triplets, loss="smooth_hinge")
     logistic = terms.TripletHinge(triplets, loss="logistic")
     hinge = terms.PairHinge(pairs, similar)
     return {
@@ -54,9 +53,6 @@ def sums(n: int, d: int, size: int) -> dict[str, Callable[[], sm.MetricProblem]]
         "logistic of triplets + Frobenius": lambda: sm.MetricProblem(X, weight * logistic + 1e-3 * terms.Frobenius()),
         "hinge of pairs + Frobenius + trace": lambda: sm.MetricProblem(
             X, weight * hinge + 1e-3 * terms.Frobenius() + 1e-3 * terms.Trace()
-        ),
-        "smooth hinge of triplets + l1 + LogDet": lambda: sm.MetricProblem(
-            X, weight * smooth + 1e-3 * terms.OffDiagonal() + 0.01 * terms.LogDet()
         ),
         "hinge of triplets, weights of features": lambda: sm.MetricProblem(
             X, weight * push + 0.01 * terms.Trace(), diagonal=True

@@ -149,11 +149,6 @@ def _positive(u: arb) -> arb:
     return u.max(arb(0))
 
 
-def _smooth(u: arb, c: arb) -> arb:
-    t = _positive(u).min(arb(1))
-    return t * (2 * u - t) / 2
-
-
 def _less_log(x: arb) -> arb:
     return x - x.log1p()
 
@@ -171,7 +166,6 @@ LOSSES: dict[str, tuple[Function, Function, float]] = {
     "linear": (lambda u, c: u, _zero, 0.0),  # the slope is the weight
     "hinge": (lambda u, c: _positive(u), _zero, 1.0),
     "squared hinge": (lambda u, c: ar.square(_positive(u)), lambda a, c: ar.square(a) / 4, np.inf),
-    "smooth hinge": (_smooth, lambda a, c: ar.square(a) / 2, 1.0),
     "logistic": (lambda u, c: _positive(u) + (-abs(u)).exp().log1p(), lambda a, c: -_entropy(a) - _entropy(1 - a), 1.0),
     "hard": (lambda u, c: arb(0 if u <= 0 else "inf"), _zero, np.inf),
     "minus a root": (lambda u, c: -_positive(-u).sqrt() if u <= 0 else arb("inf"), lambda a, c: 1 / (4 * a), np.inf),

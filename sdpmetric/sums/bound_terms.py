@@ -116,7 +116,7 @@ class BoundTerms:
         """The positive and the negative entries of each loss's combination, and its fullest row and column."""
         signed: list[tuple[sp.csr_array, sp.csr_array, int, int]] = []
         for K in (loss.combination.tocsr() for loss in self.losses):
-            up, down = _positive_part(K), _positive_part(-K)
+            up, down = sp.csr_array(K.maximum(0.0)), sp.csr_array((-K).maximum(0.0))
             in_rows = np.diff(up.indptr) + np.diff(down.indptr)
             in_columns = np.bincount(up.indices, minlength=K.shape[1]) + np.bincount(down.indices, minlength=K.shape[1])
             signed.append((up, down, int(in_rows.max(initial=0)), int(in_columns.max(initial=0))))
@@ -320,14 +320,6 @@ class BoundTerms:
             loss_value, slopes = loss.smoothed(u, width, None if center is None else center[k])
             value, a = value + loss_value, [*a, slopes]
         return value, a
-
-
-def _positive_part(K: sp.csr_array) -> sp.csr_array:
-    chosen = K.data > 0.0
-    if chosen.all() or not chosen.any():
-        return K if chosen.any() else sp.csr_array(K.shape)
-    starts = np.concatenate([[0], np.cumsum(chosen)])[K.indptr]
-    return sp.csr_array((K.data[chosen], K.indices[chosen], starts), shape=K.shape)
 
 
 def check_bound_term(term: Term, n: int) -> Term:

@@ -64,7 +64,7 @@ SMALL_MARGINS = {
     "hinge": terms.TripletHinge([[0, 1, 2]], margin=1e-12),
     "squared hinge": terms.TripletHinge([[0, 1, 2]], margin=1e-9, loss="squared_hinge"),
     "beside a heavy pull": terms.TripletHinge([[0, 1, 2]], margin=1e-12) + 1e9 * terms.Pull([[0, 1]]),
-    "quadruplets": terms.QuadrupletHinge([[0, 1, 0, 2]], margin=1e-12, loss="smooth_hinge"),
+    "quadruplets": terms.QuadrupletHinge([[0, 1, 0, 2]], margin=1e-9, loss="squared_hinge"),
     "bounds": terms.DistanceBounds([[0, 1]], at_most=1e-13, loss="hinge")
     + terms.DistanceBounds([[0, 2]], at_least=1e-12, loss="hinge"),
     "pairs": terms.PairHinge([[0, 1], [0, 2]], [True, False], threshold=3e-12, margin=1e-12),

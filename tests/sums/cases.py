@@ -31,7 +31,7 @@ def one_of_each(rng: np.random.Generator, n: int = N, d: int = D) -> dict[str, t
         "log_det": terms.LogDet(),
         "log_det to": terms.LogDet(to=M0),
     }
-    for loss in ("hinge", "squared_hinge", "smooth_hinge", "logistic"):
+    for loss in ("hinge", "squared_hinge", "logistic"):
         examples[f"triplet {loss}"] = terms.TripletHinge(triplets, margin=1.5, loss=loss, weights=weights)
         examples[f"pair {loss}"] = terms.PairHinge(pairs, similar, 2.5, loss=loss, weights=weights)
     upper, lower = rng.uniform(1.0, 3.0, 2 * n), rng.uniform(3.0, 9.0, 2 * n)

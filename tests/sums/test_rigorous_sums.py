@@ -32,13 +32,11 @@ def entropy(s):
 VALUES = {
     "hinge": lambda u: max(arb(u), arb(0)),
     "squared_hinge": lambda u: max(arb(u), arb(0)) ** 2,
-    "smooth_hinge": lambda u: arb(0) if u < 0 else arb(u) ** 2 / 2 if u < 1 else arb(u) - 0.5,
     "logistic": lambda u: (1 + arb(u).exp()).log(),
 }
 CONJUGATES = {
     "hinge": lambda s: arb(0),
     "squared_hinge": lambda s: arb(s) ** 2 / 4,
-    "smooth_hinge": lambda s: arb(s) ** 2 / 2,
     "logistic": entropy,
 }
 
@@ -210,7 +208,7 @@ def test_bounds_near_a_definite_metric_count_the_errors_of_long_differences():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge", "logistic"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 @pytest.mark.parametrize("domain", [{}, {"bases": np.random.default_rng(3).normal(size=(5, 3))}], ids=["all", "bases"])
 def test_tiny_weights_are_as_good_as_others_and_no_warning_leaves(domain, loss):
     X, rows = np.random.default_rng(1).normal(size=(12, 3)), different(np.random.default_rng(2), 8, 3, 12)

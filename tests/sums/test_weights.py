@@ -14,7 +14,7 @@ import sdpmetric as sm
 from sdpmetric import terms
 from sdpmetric.sums import weights
 
-LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")
+LOSSES = ("hinge", "squared_hinge", "logistic")
 
 
 def regularizers(d: int) -> dict[str, terms.Term]:

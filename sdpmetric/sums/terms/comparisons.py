@@ -93,7 +93,7 @@ class TripletHinge(_Comparison):
     sample_weight : (n,) array, optional
         Weights of examples; each triplet is multiplied by that of its anchor.
     margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
+    loss : {"hinge", "squared_hinge", "logistic", "hard"}, default "hinge"
         Hard comparisons hold, or the solution names some that contradict each other.
 
     Attributes
@@ -194,7 +194,7 @@ class QuadrupletHinge(_Comparison):
     sample_weight : (n,) array, optional
         Weights of examples; each quadruplet is multiplied by that of its first row.
     margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic", "hard"}, default "hinge"
+    loss : {"hinge", "squared_hinge", "logistic", "hard"}, default "hinge"
         Hard comparisons hold, or the solution names some that contradict each other.
 
     Examples

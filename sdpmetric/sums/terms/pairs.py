@@ -51,7 +51,7 @@ class PairHinge(MarginLoss):
     threshold : float, default 2
         ``b``.
     margin : float, default 1
-    loss : {"hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hinge"
+    loss : {"hinge", "squared_hinge", "logistic"}, default "hinge"
     weight : float, default 1
     weights : (p,) array, optional
         ``w_p >= 0``; default 1.
@@ -124,7 +124,7 @@ class DistanceBounds(MarginLoss):
         Upper bounds; infinite bounds are left out.
     at_least : number or (p,) array, optional
         Lower bounds; those of 0 are left out.
-    loss : {"hard", "log_ratio", "hinge", "squared_hinge", "smooth_hinge", "logistic"}, default "hard"
+    loss : {"hard", "log_ratio", "hinge", "squared_hinge", "logistic"}, default "hard"
         Hard bounds have no weight: that of the term has no effect, and 0 raises an error.
     weight : float, default 1
     weights : (p,) array, optional
