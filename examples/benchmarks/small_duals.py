@@ -127,7 +127,10 @@ def adapters(folder: str | None, checkouts: list[str]) -> None:
             code = f"import small_duals; print(small_duals.adapter({name!r}, {folder!r})[0])"
             path = {"PYTHONPATH": os.pathsep.join((checkout, str(Path(__file__).parent)))}
             said = subprocess.run(
-                [sys.executable, "-W", "ignore", "-c", code], env=os.environ | path, stdout=subprocess.PIPE, check=True
+                [sys.executable, "-P", "-W", "ignore", "-c", code],
+                env=os.environ | path,
+                stdout=subprocess.PIPE,
+                check=True,
             )
             cells += f" {float(said.stdout):.2f} | {float(said.stdout) / seconds:.1f} |"
         print(f"| {name} | {gap:.0e} | {seconds:.2f} |{cells}", flush=True)

@@ -424,7 +424,7 @@ class SpanOptions:
     newton_steps: int = 8  # at most, in the lengths of two steps
     smallest_decrease: float = 1e-3  # that a Newton step has to promise, as a share of the tolerance times the sum
     step_lengths: int = 10  # that are tried, each half of the one before
-    near: float = 10.0  # times the tolerance: the gap from which eigenvalues are worth a better bound
+    near: float = 5.0  # times the tolerance: the gap from which eigenvalues are worth a better bound
     patience: int = 3  # points without a smaller gap before it stops
 
 
