@@ -133,6 +133,7 @@ BAD_ARGUMENTS = [
     *bad(classification.energies, ENERGIES | {"components": EYE_3}, X=X[:, :2], y_train=0 * Y, push_weight=1.5),
     *bad(classification.energies, ENERGIES | {"components": EYE_3}, target_neighbors=[[1], [2, 3]]),
     *bad(classification.energies, ENERGIES | {"components": EYE_3}, target_neighbors=np.full((N, 2), -1)),
+    *bad(classification.energies, ENERGIES | {"components": EYE_3}, target_neighbors=np.full((N, 1), "1")),
     *bad(classification.energies, ENERGIES | {"components": TWO_FACTORS}, regions=np.full(N, 2)),
     *bad(sm.solve, {"problem": LMNN}, solver="simplex", tol=0.0, max_time=-1.0, max_iter=1.5, callback=3, score=3),
     *bad(sm.solve, {"problem": LMNN}, init=EYE_2, n_components=7, stepp="paper", random_state="a"),

@@ -131,8 +131,8 @@ class _Energies:
         self.classes, label = validation.check_labels(np.asarray(y_train), len(train))
         targets = validation.check_target_neighbors(target_neighbors, label)
         self.push_weight = validation.check_share("push_weight", push_weight)
-        self.n_neighbors = targets.shape[1]
-        if not (targets >= 0).any():
+        self.n_neighbors = int(np.count_nonzero(targets >= 0, axis=1).max())
+        if not self.n_neighbors:
             raise ValueError("target_neighbors names no neighbors; pass those that the problem was stated with.")
         factors = validation.check_factors(components, train.shape[1])
         validation.check_width("X", queries, train.shape[1], "X_train")

@@ -125,7 +125,7 @@ def unequal():
     X = rng.normal(size=(19, 3))
     label = np.repeat([0, 1, 2], [4, 6, 9])
     X[label == 1, 0] += 1.0
-    targets = np.full((19, 3), -1)
+    targets = np.full((19, 4), -1)
     for i in range(19):
         mates = [j for j in np.flatnonzero(label == label[i]) if j != i][: rng.integers(1, 4)]
         targets[i, : len(mates)] = mates
