@@ -198,6 +198,8 @@ def test_impostors_at_the_place_of_their_anchors_do_not_loosen_the_bound(solver:
     solution = sm.solve(problem, solver=solver, tol=1e-3)
     assert solution.status is sm.Status.OPTIMAL
     assert solution.objective > constant_hinges
+    larger = replace(solution.dual, values=np.minimum(3.0 * solution.dual.values, 0.3))
+    assert problem.feasible_dual(larger).values.sum() >= problem.certify(np.eye(3), dual=larger).lower_bound
     several = sm.MultiMetricLMNNProblem(problem, (y == 2).astype(np.int32), np.array([0, 1]))
     assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound >= constant_hinges
     assert several.certify(np.stack([np.eye(3)] * 2)).lower_bound <= solution.objective * (1 + 1e-9)

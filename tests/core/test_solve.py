@@ -160,6 +160,13 @@ def test_a_point_that_is_proven_after_a_limit_is_optimal():
     assert Run(PROBLEM, Budget(), 1e-3).over(steps()).status is sm.Status.OPTIMAL
 
 
+def test_a_bound_that_one_point_proves_holds_for_all():
+    bound, L = OPTIMUM.lower_bound, 0.9 * OPTIMUM.components
+    elsewhere = Step.of_certificate(np.eye(4), replace(EYE.certificate, lower_bound=bound))
+    solution = Run(PROBLEM, Budget(), 1e-9).over(iter([elsewhere, Step(L, objective=PROBLEM.objective(L))]))
+    assert (solution.lower_bound, PROBLEM.certify(L).lower_bound < bound) == (bound, True)
+
+
 def test_the_exact_solver_follows_the_factored_one_if_a_problem_is_small():
     assert [entry.name for entry in solvers_to_try(PROBLEM, "auto")] == ["factored", "conic"]
     large = sm.LMNNProblem.from_labels(np.random.default_rng(0).normal(size=(90, 30)), np.arange(90) % 3)
