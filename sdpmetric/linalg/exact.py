@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sdpmetric.arrays import FloatArray
-from sdpmetric.linalg.rigorous.directed import above, norm_above
-from sdpmetric.linalg.rigorous.forms import ROWS_AT_ONCE, Images
+from sdpmetric.linalg.rigorous.forms import ROWS_AT_ONCE
 
 if TYPE_CHECKING:
     from flint import fmpq_mat, fmpz_mat
@@ -26,7 +24,7 @@ IndexArray = NDArray[np.integer]
 
 # Limits of elimination, each for about 2 s: numbers, and rank^3 times null directions times binary digits of a number.
 MAX_NUMBERS, MAX_WORK = 2_000_000, 5 * 10**9
-# The rank modulo this prime bounds the work.
+# A rank modulo this prime is at most that in whole numbers.
 PRIME = (1 << 31) - 1
 
 
@@ -177,23 +175,18 @@ def separated(X: NDArray[np.floating], first: IndexArray, second: IndexArray) ->
 
 
 def are_independent(points: FloatArray) -> bool:
-    """Return whether n points are proven to span n - 1 dimensions: a map takes differences to nearly unit vectors."""
+    """Return whether n points span n - 1 dimensions: their differences do so in whole numbers if modulo a prime."""
     n, d = points.shape
     if n - 1 > d:
         return False
-    centered = points - points.mean(axis=0)
-    scale = np.abs(centered).max(axis=0, initial=0.0)
-    unit = np.divide(centered, scale, out=np.zeros_like(centered), where=scale > 0.0)
-    Q, R = np.linalg.qr((unit[1:] - unit[0]).T)
-    if not np.diag(R).all():
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        V = scipy.linalg.solve_triangular(R, Q.T).T / np.where(scale > 0.0, scale, 1.0)[:, None]
-    if not np.isfinite(V).all():
-        return False
-    images = Images(points, centered, V)
-    deviation, errors = images.points[1:] - images.points[0] - np.eye(n - 1), images.errors[1:] + images.errors[0]
-    return bool(above(norm_above(deviation) + float(np.sqrt(np.sum(errors * errors))), n * n + 8) < 0.99)
+    from flint import nmod_mat
+
+    mantissas, exponents = np.frexp(points)
+    shifts = exponents - exponents.min(axis=0)
+    powers = np.array([pow(2, k, PRIME) for k in range(int(shifts.max(initial=0)) + 1)])
+    residues = (mantissas * 2.0**53).astype(np.int64) % PRIME * powers[shifts] % PRIME
+    differences_of_residues = (residues[1:] - residues[0]) % PRIME
+    return bool(nmod_mat(n - 1, d, differences_of_residues.ravel().tolist(), PRIME).rank() == n - 1)
 
 
 def dimension(X: NDArray[np.floating], first: IndexArray, second: IndexArray, largest: int) -> int:
