@@ -167,6 +167,15 @@ def test_a_bound_that_one_point_proves_holds_for_all():
     assert (solution.lower_bound, PROBLEM.certify(L).lower_bound < bound) == (bound, True)
 
 
+def test_after_a_wrong_estimate_half_its_gap_is_certified_next(monkeypatch):
+    certify, certified = type(PROBLEM).certify, []
+    monkeypatch.setattr(type(PROBLEM), "certify", lambda *a, **options: certified.append(a) or certify(*a, **options))
+    objectives = EYE.objective * np.array([0.9, 0.8, 0.7])
+    claims = [Step(np.eye(4), objective=v, lower_bound=(1.0 - 9e-4) * v) for v in objectives]
+    Run(PROBLEM, Budget(), 1e-3).over(iter(claims))
+    assert len(certified) == 2  # the first claim, and the answer
+
+
 def test_the_exact_solver_follows_the_factored_one_if_a_problem_is_small():
     assert [entry.name for entry in solvers_to_try(PROBLEM, "auto")] == ["factored", "conic"]
     large = sm.LMNNProblem.from_labels(np.random.default_rng(0).normal(size=(90, 30)), np.arange(90) % 3)
