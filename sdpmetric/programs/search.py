@@ -164,9 +164,8 @@ def _from_answer(interval: Interval, answer: Answer) -> None:
 
 def _from_status(interval: Interval, answer: Answer) -> None:
     """Prove that the program is infeasible or unbounded if the solver says so."""
-    if "infeasible" in answer.status.lower() and not math.isfinite(interval.width):
-        _contradict(interval)
-        _descend(interval)
+    if "infeasible" in answer.status.lower():
+        _from_nothing(interval, answer)
 
 
 def _from_faces(interval: Interval, answer: Answer) -> None:
@@ -209,9 +208,16 @@ def _from_moved_cones(interval: Interval, answer: Answer) -> None:
             lack = np.maximum(lack, bound.missing)
 
 
+def _from_nothing(interval: Interval, _: Answer) -> None:
+    """Try to prove that the program is infeasible or unbounded, whatever the solver says."""
+    if not math.isfinite(interval.width):
+        _contradict(interval)
+        _descend(interval)
+
+
 # From the cheapest to what is tried last.
 PROOFS = (_from_answer, _from_faces, _from_moved_cones)
-STRATEGIES = (_from_answer, _from_status, _from_faces, _from_moved_cones)
+STRATEGIES = (_from_answer, _from_status, _from_faces, _from_moved_cones, _from_nothing)
 
 
 def _inner_point(program: ConeProgram, solver: ConeSolver) -> tuple[FloatArray, BoolArray] | None:

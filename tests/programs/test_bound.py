@@ -58,6 +58,12 @@ def test_chsh_and_theta_in_rational_numbers(programs):
         assert Fraction(bound.lower_bound) ** 2 <= square <= Fraction(bound.upper_bound) ** 2
 
 
+def test_contradictions_are_proven_that_the_solver_does_not_report():
+    M, rng = cp.Variable((4, 4), PSD=True), np.random.default_rng(0)
+    small = [cp.trace((B + B.T) @ M) == 2e-8 * np.trace(B) for B in rng.normal(size=(5, 4, 4))]
+    assert "infeasible" in str(sm.bound(cp.Problem(cp.Minimize(cp.trace(M)), [*small, cp.trace(M) <= -1e-11])))
+
+
 def test_what_an_interval_says():
     x = cp.Variable(3, name="x")
     bound = sm.bound(cp.Problem(cp.Minimize(cp.sum(x)), [x >= 1, cp.norm(x) <= 9]))
