@@ -151,7 +151,7 @@ def gradient_projection(
             positions = active.search(L, rule.limit)  # lines 7 and 8
             if positions is None:  # too many for the list: half the way back
                 M = 0.5 * (M + searched_metric)
-                L, t = _factors(M), t + 1
+                L, t = psd.stack([psd.factor(A) for A in M]), t + 1
                 continue
             dual.follow(positions)
             active.update(L, after_search=True)
@@ -188,18 +188,9 @@ def gradient_projection(
         unprojected = M - step * G
         # If only rounding is left, the metric is zero, as it is if null directions remove every hinge.
         vanished = float(np.linalg.norm(unprojected)) <= 1e-14 * metric
-        L = np.zeros((len(M), 0, M.shape[1])) if vanished else _factors(unprojected)  # line 14, Eq. 20
+        L = psd.stack([psd.factor(0.0 * A if vanished else A) for A in unprojected])  # line 14, Eq. 20
         M = np.swapaxes(L, 1, 2) @ L
         t, since_search = t + 1, since_search + 1  # line 15
-
-
-def _factors(M: FloatArray) -> FloatArray:
-    """Return factors (c, q, p) of the projections of symmetric matrices onto the PSD cone (Eq. 20)."""
-    values, vectors = np.linalg.eigh(M)
-    positive = (values > 0).any(axis=0)
-    roots = np.sqrt(np.maximum(values[:, positive], 0.0))
-    L: FloatArray = roots[:, :, None] * np.swapaxes(vectors[:, :, positive], 1, 2)
-    return L
 
 
 StepName = Literal["polyak", "paper"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,11 +59,9 @@ def steps(
         )
     if full is None:
         of_all_ranks = factored.steps(problem, budget, tol, init=init, random_state=random_state)
-
-        def cut(components: FloatArray) -> FloatArray:
-            return problem.lift(_leading(problem, components, n_components))
-
-        best, bound = yield from without_bound_on_rank(of_all_ranks, tol, cut)
+        for best, bound in until_closed(of_all_ranks, tol):
+            cut = problem.lift(_leading(problem, best.components, n_components))
+            yield Step(cut, lower_bound=bound.lower_bound, multipliers=bound.multipliers)
     elif init is not None:
         raise ValueError("full= is the solution to start from: leave it or init= out.")
     elif (
@@ -81,15 +79,6 @@ def steps(
         yield best
     else:
         yield Step.certified(problem, best.components, None if bound.multipliers is None else bound.multipliers())
-
-
-def without_bound_on_rank(
-    steps: Iterator[Step], tol: float, cut: Callable[[FloatArray], FloatArray]
-) -> Generator[Step, None, tuple[Step, Step]]:
-    """Return the best point and the step of the best bound of a solver; yield its points cut to the rank."""
-    for best, bound in until_closed(steps, tol):
-        yield Step(cut(best.components), lower_bound=bound.lower_bound, multipliers=bound.multipliers)
-    return best, bound
 
 
 def _leading(problem: LMNNProblem, components: FloatArray, n_components: int) -> FloatArray:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import cast
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from sdpmetric.arrays import FloatArray, IndexArray
@@ -266,20 +267,17 @@ def _faces(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> list[Float
     if L.shape[2] <= OPTIONS.full_cone:
         return None
     margin_sums = Hinges.of_triplets(problem.push, problem.points, dual.triplets).margin_sums(dual.values[:, None])
-    return [_face(factor, np.eye(len(B)) - B) for factor, B in zip(L, margin_sums, strict=True)]
+    return [_face(factor, B) for factor, B in zip(L, margin_sums, strict=True)]
 
 
-def _face(L: FloatArray, S: FloatArray) -> FloatArray:
-    """Return the range of the metric, and the directions of the smallest dual slack S.
+def _face(L: FloatArray, margin_sum: FloatArray) -> FloatArray:
+    """Return the range of the metric, and the directions of the smallest dual slack, ``I - sum_t a_t B_t``.
 
-    Where S has negative eigenvalues the metric has too little.
+    Where the slack has negative eigenvalues the metric has too little.
     """
     _, sigma, rows = np.linalg.svd(L, full_matrices=False)
     used = rows[sigma > 3e-3 * sigma.max(initial=0.0)].T
-    _, vectors = np.linalg.eigh(S)
-    # Even a small component of such a direction outside the subspace turns the subspace.
-    outside = vectors[:, : OPTIONS.face_margin] - used @ (used.T @ vectors[:, : OPTIONS.face_margin])
-    outside /= np.linalg.norm(outside, axis=0)
-    outside -= used @ (used.T @ outside)
-    added, sizes, _ = np.linalg.svd(outside, full_matrices=False)
-    return np.concatenate([used, added[:, sizes > 1e-3]], axis=1)
+    rank = len(margin_sum)
+    _, vectors = scipy.linalg.eigh(margin_sum, subset_by_index=(max(0, rank - OPTIONS.face_margin), rank - 1))
+    # Even a small component of such a direction outside the range turns the subspace.
+    return np.asarray(np.linalg.qr(np.concatenate([used, vectors], axis=1))[0])

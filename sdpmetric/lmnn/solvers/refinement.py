@@ -93,10 +93,10 @@ def refined(hinges: Hinges, L: FloatArray, multipliers: FloatArray, loss: float 
         w, V = _leading(matrix)
         multipliers = multipliers.copy()
         multipliers[is_movable] = values
-        value = hinges.bound(hinges.sums(multipliers), float(w.max()))
+        value = hinges.bound(hinges.sums(multipliers), float(w.max(initial=0.0)))
         if value > best.value:
             best = replace(best, value=value, multipliers=multipliers)
-        if w.max() <= 1.0 + max(tolerance, 1e-9):
+        if w.max(initial=0.0) <= 1.0 + max(tolerance, 1e-9):
             break
     return best
 
@@ -109,21 +109,17 @@ def refined_dual(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> Dual
 
 
 def _leading(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the largest eigenvalue of each matrix, all that may belong to a face, and their eigenvectors, or more."""
-    rank = matrices.shape[1]
-    if rank < OPTIONS.few_dimensions:
+    """Return the eigenvalues of each matrix that may belong to a face, or more, and their eigenvectors.
+
+    If the former are fewer than those of another matrix, or none, their largest possible value comes before them.
+    """
+    if matrices.shape[1] < OPTIONS.few_dimensions:
         values, vectors = np.linalg.eigh(matrices)
         return values, vectors
     pairs = [scipy.linalg.eigh(A, subset_by_value=(OPTIONS.face, np.inf), check_finite=False) for A in matrices]
-    pairs = [
-        pair if len(pair[0]) else scipy.linalg.eigh(A, subset_by_index=(rank - 1, rank - 1), check_finite=False)
-        for pair, A in zip(pairs, matrices, strict=True)
-    ]
-    width = max(len(w) for w, _ in pairs)
-    return (
-        np.stack([np.pad(w, (width - len(w), 0)) for w, _ in pairs]),
-        np.stack([np.pad(V, ((0, 0), (width - len(w), 0))) for w, V in pairs]),
-    )
+    width = max(1, *(len(w) for w, _ in pairs))
+    w = np.stack([np.pad(w, (width - len(w), 0), constant_values=OPTIONS.face) for w, _ in pairs])
+    return w, np.stack([np.pad(V, ((0, 0), (width - V.shape[1], 0))) for _, V in pairs])
 
 
 def _face(w: FloatArray, V: FloatArray, L: FloatArray) -> tuple[FloatArray, FloatArray]:
