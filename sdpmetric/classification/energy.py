@@ -19,6 +19,7 @@ from sdpmetric.arrays import ENTRIES_AT_ONCE, FloatArray, LongArray
 from sdpmetric.classification.nearest import check_regions
 from sdpmetric.core import validation
 from sdpmetric.engine import threads
+from sdpmetric.linalg.distances import distances
 
 # Distances that determine the target neighbors of a query.
 QueryNeighbors = Literal["metric", "euclidean"]
@@ -176,8 +177,8 @@ class _Energies:
             mine = self.metric_of_class == metric  # a distance belongs to the class of the example that it leads to
             squared = Q[block] @ Z.T
             np.copyto(D, squared, where=mine[self.label])
-            row, column, distances = _below(squared, self.ceilings)
-            depths = np.maximum(self.reach[column] - distances[:, None], 0.0).sum(axis=1)
+            row, column, squared_distances = _below(squared, self.ceilings)
+            depths = np.maximum(self.reach[column] - squared_distances[:, None], 0.0).sum(axis=1)
             sums = np.bincount(row * c + self.label[column], depths, m * c).reshape(m, c)
             invaded[:, mine] = sums.sum(axis=1, keepdims=True) - sums[:, mine]
         nearest = np.full((m, c, k), np.inf)
@@ -220,8 +221,8 @@ class _Energies:
             ceilings, push = limits.max(axis=1), np.zeros(len(queries))
             for rival, (first, last) in enumerate(pairwise(self.starts.tolist())):
                 reached = np.flatnonzero((closest[queries, rival] < ceilings) & (label != rival))
-                row, _, distances = _below(D[queries[reached], first:last], ceilings[reached, None])
-                depths = np.maximum(limits[reached[row]] - distances[:, None], 0.0).sum(axis=1)
+                row, _, squared_distances = _below(D[queries[reached], first:last], ceilings[reached, None])
+                depths = np.maximum(limits[reached[row]] - squared_distances[:, None], 0.0).sum(axis=1)
                 push[reached] += np.bincount(row, depths, len(reached))
             energy, lowest = cost[queries, label] + self.push_weight * push, lowest_energy[queries]
             better = (energy < lowest) | ((energy == lowest) & (label < labels[queries]))
@@ -271,18 +272,13 @@ def _reach(
     targets: NDArray[np.int32],
 ) -> FloatArray:
     """Return ``1 + D_ij`` for each target neighbor, the largest first, for the training examples in class order."""
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    mine = targets[order]
-    reach = np.full(mine.shape, -np.inf)
-    for slot in range(mine.shape[1]):
-        has = np.flatnonzero(mine[:, slot] >= 0)
-        target_rows = place[mine[has, slot]]
-        for c, Z in enumerate(embedded):
-            under_metric = metric[has] == c  # of an example and its target neighbor alike: they share their class
-            i, j = has[under_metric], target_rows[under_metric]
-            step = Z[i].astype(np.float64, copy=False) - Z[j]
-            reach[i, slot] = 1.0 + np.einsum("ij,ij->i", step, step)
+    place = np.argsort(order).astype(np.int32)
+    row, slot = np.nonzero(targets >= 0)
+    i, j = place[row], place[targets[row, slot]]
+    reach = np.full(targets.shape, -np.inf)
+    for c, Z in enumerate(embedded):
+        mine = metric[i] == c  # an example and its target neighbor share their class and its metric
+        reach[i[mine], slot[mine]] = 1.0 + distances(np.ascontiguousarray(Z, dtype=np.float64), i[mine], j[mine])
     return np.asarray(np.ascontiguousarray(-np.sort(-reach, axis=1)))
 
 

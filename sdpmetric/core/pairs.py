@@ -190,19 +190,20 @@ TIE_TOLERANCE = 1e-9
 DENSE_ROWS = 200
 
 
-def target_neighbors(X: FloatArray, y: NDArray[np.integer], n_neighbors: int) -> IndexArray:
-    """Return the nearest neighbors of every example within its class, itself left out.
+def target_neighbors(X: FloatArray, y: NDArray[np.generic], n_neighbors: int) -> IndexArray:
+    """Return the nearest neighbors of every example within its class, itself left out, padded with -1.
 
     Distances that agree to a relative 1e-9 count as tied, so the choice does not depend on rounding; ties go to
     the lowest index. The optimum of LMNN depends on this rule if features are integers.
     """
-    targets = np.empty((len(X), n_neighbors), dtype=np.int32)
+    targets = np.full((len(X), n_neighbors), -1, dtype=np.int32)
     classes, sizes = np.unique(y, return_counts=True)
 
     def search(c: int) -> None:
         members = np.flatnonzero(y == classes[c])
-        with threads.without_openmp():
-            targets[members] = members[_nearest_others(X[members], n_neighbors)]
+        if k := min(n_neighbors, len(members) - 1):
+            with threads.without_openmp():
+                targets[members, :k] = members[_nearest_others(X[members], k)]
 
     work = float(np.sum(sizes.astype(np.float64) ** 2)) * X.shape[1]
     with threads.one_pool():

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sdpmetric.arrays import FloatArray
+from sdpmetric.arrays import FloatArray, IndexArray
 from sdpmetric.classification.nearest import knn_predict, nearest_neighbors
 from sdpmetric.core import validation
 from sdpmetric.core.named import Init
@@ -66,7 +66,7 @@ class LargeMarginEstimator(SolvedEstimator):
     remedy = f"learning hurt here. {OVERFITTED}"
 
     def _problem(
-        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
+        self, X: Data, y: Labels, weights: Weights = None, targets: IndexArray | None = None, **arguments: object
     ) -> Problem:
         state = cast(type[LMNNProblem], self.statement).from_labels
         return self._state(state, X, y, target_neighbors=targets, sample_weight=weights, **arguments)
@@ -108,12 +108,12 @@ class LargeMarginEstimator(SolvedEstimator):
             if number + 1 < n_passes:
                 L = np.asarray(solution.components, dtype=np.float64)
                 points = np.asarray(problem.X, dtype=np.float64) @ self._padded(L).T
-                targets, start = _targets(points, labels, self.n_neighbors), {"init": L} if len(L) else {}
+                targets, start = target_neighbors(points, labels, self.n_neighbors), {"init": L} if len(L) else {}
         self._keep(*max(reversed(passes), key=lambda fitted: fitted[2] or 0.0))  # of equals the latest
         self.solutions_ = [solution for _, solution, _ in passes]
         return self
 
-    def _targets_of_small_classes(self, X: Data, y: Labels) -> sp.csr_array | None:
+    def _targets_of_small_classes(self, X: Data, y: Labels) -> IndexArray | None:
         """Return target neighbors if a class has too few members for the statement, else None."""
         k = self.n_neighbors
         classes, index = validation.check_labels(y, len(X))
@@ -129,22 +129,7 @@ class LargeMarginEstimator(SolvedEstimator):
             "as the class has others. Lower n_neighbors, or merge or drop them, to treat all classes alike.",
             UserWarning,
         )
-        return _targets(self._coordinates(X), y, k)
-
-
-def _targets(points: FloatArray, y: Labels, n_neighbors: int) -> sp.csr_array:
-    """Return the nearest examples of the own class as an (n, n) graph, fewer than requested if the class is small."""
-    rows: list[NDArray[np.intp]] = []
-    targets: list[NDArray[np.intp]] = []
-    for label in np.unique(y):
-        members = np.flatnonzero(y == label)
-        if k := min(n_neighbors, len(members) - 1):
-            one_class = np.zeros(len(members), dtype=np.int32)
-            nearest = target_neighbors(points[members], one_class, k)
-            rows.append(np.repeat(members, k))
-            targets.append(members[nearest].ravel())
-    pairs = np.concatenate(rows), np.concatenate(targets)
-    return sp.csr_array((np.ones(len(pairs[0])), pairs), shape=(len(y), len(y)))
+        return target_neighbors(self._coordinates(X), y, k)
 
 
 @estimator
@@ -236,7 +221,7 @@ class LMNN(LargeMarginEstimator):
     fit_triplets = base.fit_triplets
 
     def _problem(
-        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
+        self, X: Data, y: Labels, weights: Weights = None, targets: IndexArray | None = None, **arguments: object
     ) -> Problem:
         chosen = {"ridge": self.ridge_} if self.ridge == "cv" else {}
         return super()._problem(X, y, weights, targets, **chosen, **arguments)
@@ -447,7 +432,7 @@ class MultiMetricLMNN(ClassifierMixin, LargeMarginEstimator):
         return self._fit(data[rows], labels[rows], weights, None if regions is None else region_names[rows])
 
     def _problem(
-        self, X: Data, y: Labels, weights: Weights = None, targets: sp.csr_array | None = None, **arguments: object
+        self, X: Data, y: Labels, weights: Weights = None, targets: IndexArray | None = None, **arguments: object
     ) -> Problem:
         if "regions" in arguments:
             arguments["n_regions"] = None
