@@ -94,8 +94,10 @@ class DualCandidate:
         clipped = push.clipped(dual, [cone.groups for cone in cones])
         a, w = clipped.values, clipped.weights
         first, second, weights = signed_pairs(clipped.triplets, a)
-        members = [push.regions[second] == region for region in range(len(cones))]
-        forms = [cone.images.form(first[m], second[m], weights[m]) for cone, m in zip(cones, members, strict=True)]
+        forms = []
+        for region, cone in enumerate(cones):
+            m = slice(None) if len(cones) == 1 else push.regions[second] == region
+            forms.append(cone.images.form(first[m], second[m], weights[m]))
         headroom = np.inf if push.squared else float((push.weight * w / a).min(initial=np.inf))
         with np.errstate(over="ignore"):  # a bound that is not finite is taken as 0
             squares = sum_above(np.nextafter(a * np.nextafter(a / w, np.inf), np.inf))

@@ -192,10 +192,15 @@ class LargeMarginProblem(PrintedProblem):
         members = [regions == region for region in range(self.n_regions)]
         return [PullCost(self.centered, first[m], second[m], scales[m], ridge) for m in members]
 
-    @published
+    @property
+    def rank(self) -> int:
+        """Number of directions with a cost, of the metric that has most."""
+        return max(cost.coordinates.rank for cost in self.pull_costs)
+
+    @property
     def points(self) -> FloatArray:
-        """The data in the coordinates that whiten each cost, (c n, rank), padded with zeros to one rank."""
-        rank = max(cost.coordinates.rank for cost in self.pull_costs)
+        """The data in the coordinates that whiten each cost, (c n, rank), padded with zeros to one rank; not kept."""
+        rank = self.rank
         blocks = [np.ascontiguousarray(self.centered @ cost.coordinates.range) for cost in self.pull_costs]
         return stacked_points(
             [P if P.shape[1] == rank else np.pad(P, ((0, 0), (0, rank - P.shape[1]))) for P in blocks]
@@ -213,7 +218,7 @@ class LargeMarginProblem(PrintedProblem):
 
     def whitened(self, components: FloatArray) -> FloatArray:
         """Return factors on `points`, (c, r, rank), of components."""
-        rank, costs = self.points.shape[1], self.pull_costs
+        rank, costs = self.rank, self.pull_costs
         factors = [cost.whitened(L) for cost, L in zip(costs, self.stack(components), strict=True)]
         return np.stack([np.pad(F, ((0, 0), (0, rank - F.shape[1]))) for F in factors])
 
@@ -256,10 +261,12 @@ class LargeMarginProblem(PrintedProblem):
         images = self._images(L, validation.given_metric(metric, residual))
         push, cones = self.push, self.cones
         at_point = self._push_sums(images, slopes=dual is None)
+        objective = self._objective_above(L, images, at_point)
+        del images  # as large as the data, and so are those of the cones
         candidates = [] if dual is None else [DualCandidate.of(push, check_triplet_multipliers(dual), cones)]
         proof = max(candidates or at_point.candidates(push, cones), key=lambda candidate: candidate.value)
         return DualityCertificate(
-            objective=self._objective_above(L, images, at_point),
+            objective=objective,
             lower_bound=proof.value,
             primal_residual=residual,
             n_active=at_point.n_active,

@@ -120,7 +120,7 @@ def steps(
     if (trivial := solved_by_zero(problem, tol)) is not None:
         yield trivial
         return
-    state = State(problem, budget, np.zeros((problem.n_regions, 1, problem.points.shape[1])))
+    state = State(problem, budget, np.zeros((problem.n_regions, 1, problem.rank)))
     working = WorkingSet(problem, dtype=np.float32)
     try:
         yield from _begin(state, init, validation.generator(random_state))
@@ -136,7 +136,7 @@ def steps(
 
 def solved_by_zero(problem: LargeMarginProblem, tol: float) -> Step | None:
     """Return the answer if nothing pushes or null directions of the costs separate anchors from all impostors."""
-    push, rank = problem.push, problem.points.shape[1]
+    push, rank = problem.push, problem.rank
     idle = push.weight == 0.0 or push.source.size == 0
     if not idle and rank and not problem.null_dimension:
         return None
@@ -178,10 +178,10 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
     the Euclidean metric and the whitened one, so a bad one does no harm; in many dimensions with the leading directions
     of whitened data, alike or weighted by their variance.
     """
-    rank = problem.coordinates.rank
+    rank, points = problem.coordinates.rank, problem.points
     inverse = problem.coordinates.inverse[:rank]
     if rank > OPTIONS.full:
-        variances, directions = np.linalg.eigh(np.cov(problem.points, rowvar=False))
+        variances, directions = np.linalg.eigh(np.cov(points, rowvar=False))
         weighted = directions * np.sqrt(np.maximum(variances, 0.0))
         shapes = [np.ascontiguousarray(V.T[: -OPTIONS.leading - 1 : -1]) for V in (directions, weighted)]
     else:
@@ -193,7 +193,7 @@ def scaled_start(problem: LMNNProblem, init: FloatArray | None, rng: np.random.G
         trace = float(np.sum(L**2))
         if not trace > 0.0:
             continue
-        s, value = problem.push.best_multiple(problem.points @ L.T, trace, *sample)
+        s, value = problem.push.best_multiple(points @ L.T, trace, *sample)
         if value < best:
             best, start, warm = value, math.sqrt(s) * L, L is shapes[-1] and init is not None
     return start, warm

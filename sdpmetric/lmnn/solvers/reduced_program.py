@@ -232,7 +232,7 @@ class ReducedProgram:
 
     @property
     def _faces(self) -> Sequence[FloatArray]:
-        return [np.eye(self.problem.points.shape[1])] * self.problem.n_regions if self.faces is None else self.faces
+        return [np.eye(self.problem.rank)] * self.problem.n_regions if self.faces is None else self.faces
 
     @property
     def _triplets(self) -> Triplets:

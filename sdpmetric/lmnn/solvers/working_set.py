@@ -60,7 +60,6 @@ class WorkingSet:
     ) -> None:
         self.problem, self.dtype = problem, dtype
         self._set_rows(np.arange(len(problem.X), dtype=np.int32) if rows is None else rows)
-        self._points = problem.points.astype(dtype, copy=False)
 
     def _set_rows(self, rows: IndexArray) -> None:
         self.rows, self._push = rows, self.problem.push.sampled(rows)
@@ -74,8 +73,8 @@ class WorkingSet:
         """Go on with the same candidates in double precision."""
         hinges, n = self.hinges, np.int32(len(self.problem.X))
         regions = np.repeat(np.arange(len(hinges.blocks), dtype=np.int32), np.diff(hinges.blocks.bounds))
-        self.dtype, self._points = np.float64, self.problem.points
-        self.hinges = replace(hinges, points=self._points[hinges.examples + n * regions])
+        self.dtype = np.float64
+        self.hinges = replace(hinges, points=self.problem.points[hinges.examples + n * regions])
 
     # -- candidates -------------------------------------------------------------------------------------------------
 
@@ -86,11 +85,12 @@ class WorkingSet:
         list has pairs drawn at random, too, as any has if asked for.
         """
         requested, problem, push, enlargement = L, self.problem, self._push, OPTIONS.enlargement
+        points = problem.points.astype(self.dtype, copy=False)  # not kept: as large as the data
         worthwhile = max(OPTIONS.fewest_pairs, OPTIONS.pairs_per_row * len(problem.X))
         for _ in range(OPTIONS.attempts):
             is_narrow = widen <= OPTIONS.narrowest
             max_pairs = push.source.capacity if is_narrow else min(worthwhile, push.source.capacity)
-            Z = push.blocks.times(self._points, np.swapaxes(L, 1, 2))
+            Z = push.blocks.times(points, np.swapaxes(L, 1, 2))
             try:
                 candidates = push.candidates(Z, problem.null_groups, widen=widen, max_pairs=max_pairs)
             except TooManyCandidates:
@@ -101,7 +101,7 @@ class WorkingSet:
                     widen *= OPTIONS.narrowing
             else:
                 candidates = self._with_drawn(candidates) if drawn else candidates
-                self.hinges = Hinges.of(push, self._points, candidates)
+                self.hinges = Hinges.of(push, points, candidates)
                 return L
         # The number of pairs does not depend on the scale: fewer examples, and the objective is an estimate.
         self._set_rows(np.sort(np.random.default_rng(0).permutation(self.rows)[: (len(self.rows) + 1) // 2]))
@@ -110,7 +110,8 @@ class WorkingSet:
     def _with_drawn(self, candidates: Candidates) -> Candidates:
         """Add triplets at random: they hold off a metric that forgets what is far from every margin."""
         drawn = self._push.drawn(OPTIONS.drawn_per_anchor, self.problem.null_groups)
-        keys, known_keys = (C.first_triplets.keys(len(self._points)) for C in (drawn, candidates))
+        n_points = len(self.problem.X) * self._push.n_regions
+        keys, known_keys = (C.first_triplets.keys(n_points) for C in (drawn, candidates))
         added = drawn.select(np.isin(keys, known_keys, assume_unique=True, invert=True))
         return Candidates.concatenate([candidates, added])
 
