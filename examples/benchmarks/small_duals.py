@@ -76,7 +76,7 @@ def separable(d: int, n_pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray, 
 
 
 def pola(seed: int) -> None:
-    print("\n| POLA | default | dual alone | conic | over the better |\n| --- | ---: | ---: | ---: | ---: |")
+    print("\n| POLA | default | L-BFGS-B and Newton | conic | over the better |\n| --- | ---: | ---: | ---: | ---: |")
     for d in (4, 10, 20):
         for n_pairs in (300, 1000, 3000):
             X, pairs, similar, rng = separable(d, n_pairs, seed)

@@ -15,34 +15,26 @@ from sdpmetric.core import validation
 from sdpmetric.core.certificate import InfeasibilityCertificate, relative_gap
 from sdpmetric.core.registry import solver
 from sdpmetric.core.steps import Budget, Step
-from sdpmetric.engine.threads import BudgetSpent
 from sdpmetric.linalg import psd
 from sdpmetric.linalg.search import GAP_SHARE, Stop
 from sdpmetric.pola import loops
+from sdpmetric.pola.interior import InteriorPoint
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
-from sdpmetric.sums import conic, feasibility
-from sdpmetric.sums.dual import DualPoint, SumDual
+from sdpmetric.sums import feasibility
+from sdpmetric.sums.dual import SumDual
+from sdpmetric.sums.dual import steps as sum_steps
 
 
 @dataclass(frozen=True)
 class POLAOptions:
-    probe: int = 10  # evaluations of L-BFGS-B that tell whether the exact program is faster, with slacks
-    soft_evaluations: int = 25  # half the entries of the metric, at least these: of L-BFGS-B, then Newton, with slacks
-    max_soft_evaluations: int = 50  # the same, at most
-    first_evaluations: int = 150  # of L-BFGS-B before Newton's method, with hard margins
-    growth: int = 3  # of the evaluations from round to round
-    max_evaluations: int = 1350  # of a round
-    rounds: int = 60  # after which the solver stops, if the gap is not proven
-    rounds_before_conic: int = 3  # after which the exact program follows, if it is tried
-    divergence: float = 2.0  # growth of multipliers without a feasible point: then they may contradict each other
-    infeasible_steps: int = 2  # of Newton's method without a point that keeps the hard margins, before one is sought
-    whitened_steps: int = 40  # most steps of Newton's method in search of a feasible point
-    max_entries: int = 3 * 10**5  # most entries of the metric times pairs for the exact program
-    few_entries: int = 60  # most entries of the metric to begin with the exact program
-    pairs_per_entry: float = 10.0  # pairs for each of these, at least, to begin with it with hard margins
-    gap_share: float = 4.7  # over the entries of the metric: the share of the gap that the probe has to close, or else
-    largest_gap_share: float = 0.35  # the same, at most: the exact program comes first
+    small_gap: float = 0.5  # at the largest multipliers, if a slack costs little: most are optimal
+    evaluations: int = 25  # of L-BFGS-B then
+    newton_steps: int = 10  # after these, at most
+    max_entries: int = 4 * 10**6  # of the table of pairs and entries of the metric, for the interior point method
+    interior_steps: int = 60  # at most, of this method
+    least_step: float = 1e-6  # share of a step, below which the method stalls
+    rounding: float = 1e-11  # of the summands: multipliers may prove a contradiction if their sum is PSD up to this
     chunk: int = 5000  # updates, or pairs of a stream, between two looks at the clock
     trace_rows: int = 20  # of a short stream
 
@@ -52,104 +44,37 @@ OPTIONS = POLAOptions()
 
 @solver(POLAProblem, "dual", tol=1e-6, rank=1)
 def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Solve batch POLA on its dual, or by its exact program if few pairs contradict each other.
+    """Solve batch POLA as a sum on its dual: by an interior point method, or by L-BFGS-B and Newton's method.
 
-    Multipliers are as large as the objective, which depends on the units of the features. Where the first
-    steps do not keep the hard margins, such a point is sought in coordinates that give pairs a unit second moment.
+    These two come first if a slack costs so little that most multipliers are at their bounds, and alone for many pairs
+    of many features.
     """
-    step = Step.certified(problem, problem.zero, problem.repeated)
+    step = Step.certified(problem, problem.zero, problem.repeated) if problem.slack_weight is None else _zero(problem)
     yield step
     if _is_infeasible(step):
         return
-    n_pairs, n_entries = len(problem.pairs), math.comb(problem.X.shape[1] + 1, 2)
-    is_small = n_pairs * n_entries <= OPTIONS.max_entries
-    a, evaluations = np.zeros(n_pairs), OPTIONS.first_evaluations
-    is_conic_first = is_small and n_entries <= OPTIONS.few_entries and n_pairs >= OPTIONS.pairs_per_entry * n_entries
-    if problem.slack_weight is not None:
-        (a, is_conic_first), evaluations = _probe(problem, budget, n_entries), 0
-    if is_conic_first:
-        for step in conic.steps(problem, budget, tol):
+    dual = SumDual(problem.as_sum().total)
+    if problem.slack_weight is not None and dual.evaluate(problem.ceilings).gap <= OPTIONS.small_gap:
+        a = dual.ascend(problem.ceilings, budget, OPTIONS.evaluations, GAP_SHARE * tol).multipliers
+        for n_steps, point in enumerate(islice(dual.newton(a, budget), OPTIONS.newton_steps), 1):
+            step = _step(problem, point.metric, point.value, point.multipliers)
+            yield replace(step, stop=_reason(step, tol, n_steps == OPTIONS.newton_steps))
+    if len(problem.pairs) * math.comb(len(dual.target) + 1, 2) <= OPTIONS.max_entries:
+        for step in _interior_steps(problem, dual, budget, tol):
             yield step
             if _is_infeasible(step):
                 return
-    is_feasible, n_infeasible = math.isfinite(step.objective), 0
-    # A round of active-set steps solves most problems.
-    for _ in range(OPTIONS.rounds_before_conic if is_small and not is_conic_first else OPTIONS.rounds):
-        before = a
-        for step, multipliers in _round(problem, budget, tol, before, evaluations):
-            yield step
-            if _is_infeasible(step):
-                return
-            a, is_feasible = multipliers, is_feasible or math.isfinite(step.objective)
-            n_infeasible += not is_feasible
-            if not is_feasible and n_infeasible == OPTIONS.infeasible_steps:
-                yield from _feasible_steps(problem, budget, tol)
-        evaluations = min(max(OPTIONS.first_evaluations, OPTIONS.growth * evaluations), OPTIONS.max_evaluations)
-        if np.array_equal(a, before):
-            break
-    if is_small and not is_conic_first:
-        yield from conic.steps(problem, budget, tol)
-
-
-def _probe(problem: POLAProblem, budget: Budget, n_entries: int) -> tuple[FloatArray, bool]:
-    """Return multipliers to start from, and whether active sets seem to change for longer than the exact program takes.
-
-    They do if many pairs contradict each other; a gap that stays large is a sign of it. The more entries the metric
-    has, the longer the exact program takes.
-    """
-    n_pairs, dual = len(problem.pairs), SumDual(problem.as_sum().total)
-    share = min(OPTIONS.gap_share / n_entries, OPTIONS.largest_gap_share)
-    evaluations = min(max(OPTIONS.soft_evaluations, n_entries // 2), OPTIONS.max_soft_evaluations)
-    may_be_slow = n_entries <= OPTIONS.few_entries and n_pairs * n_entries <= OPTIONS.max_entries
-    slow = (OPTIONS.probe, 1.0 - share) if may_be_slow else (0, 1.0)
-    return dual.ascend(np.zeros(n_pairs), budget, evaluations, slow=slow).multipliers, dual.gave_up
+        if step.objective == math.inf:
+            for step in _feasible_steps(problem, budget, tol):
+                yield step
+                if _is_infeasible(step):
+                    return
+    for step in sum_steps(problem.as_sum(), budget, tol):
+        yield _of_sum(problem, step)
 
 
 def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Yield points that keep hard margins, from a round in coordinates that give pairs a unit second moment."""
-    whitened, T = _whitened(problem)
-    rounds = _round(whitened, budget, tol, np.zeros(len(problem.pairs)), OPTIONS.first_evaluations)
-    for step, _ in islice(rounds, OPTIONS.whitened_steps):
-        if math.isfinite(step.objective):
-            yield Step.certified(problem, step.components @ T.T)
-        if _is_infeasible(step):
-            return
-
-
-def _round(
-    problem: POLAProblem, budget: Budget, tol: float, a: FloatArray, evaluations: int
-) -> Iterator[tuple[Step, FloatArray]]:
-    """Yield steps of L-BFGS-B and then Newton's method from multipliers on, with the multipliers of each."""
-    dual, is_feasible = SumDual(problem.as_sum().total), problem.slack_weight is not None
-    try:
-        start = dual.ascend(a, budget, evaluations).multipliers
-        tried = 0.0
-        for point in dual.newton(start, budget):
-            a, step, proof = point.multipliers, _step(problem, point), None
-            is_feasible |= math.isfinite(step.objective)
-            if not is_feasible and float(a.max()) > OPTIONS.divergence * tried:  # else they do not diverge
-                tried = float(a.max())
-                proof = _contradiction(problem, a, np.maximum(a - start, 0.0))
-            is_proven = relative_gap(step.objective, step.lower_bound) <= GAP_SHARE * tol
-            if proof is not None or is_proven:
-                step = Step.certified(problem, step.components, a if proof is None else proof)
-            yield replace(step, stop=Stop.TOLERANCE if is_proven else Stop.NONE), a
-            if is_proven:
-                return
-    except (BudgetSpent, KeyboardInterrupt):
-        if dual.best is not None:
-            yield _step(problem, dual.best), dual.best.multipliers
-        raise
-
-
-def _step(problem: POLAProblem, point: DualPoint) -> Step:
-    L = problem.repair(psd.factor(point.metric[:-1, :-1]))[0]  # the threshold is the last entry
-    objective, multipliers = problem.objective(L), partial(np.copy, point.multipliers)
-    return Step(L, objective=objective, lower_bound=min(point.value, objective), multipliers=multipliers)
-
-
-def _whitened(problem: POLAProblem) -> tuple[POLAProblem, FloatArray]:
-    """Restate pairs as differences from 0, in coordinates T, (d, k), in which their second moment is the identity."""
+    """Yield points that keep hard margins, or a contradiction, from coordinates that give pairs unit second moments."""
     V = problem.differences
     sizes = np.sqrt(np.mean(V**2, axis=0))
     sizes[sizes == 0.0] = 1.0
@@ -158,15 +83,71 @@ def _whitened(problem: POLAProblem) -> tuple[POLAProblem, FloatArray]:
     T = (rows[sizable].T / sigma[sizable]) * math.sqrt(len(V)) / sizes[:, None]
     points = np.concatenate([V @ T, np.zeros((1, T.shape[1]))])
     pairs = np.column_stack([np.arange(len(V)), np.full(len(V), len(V))])
-    return POLAProblem(points, pairs, problem.similar, None, problem.initial_threshold), T
+    whitened = POLAProblem(points, pairs, problem.similar, None, problem.initial_threshold)
+    for step in _interior_steps(whitened, SumDual(whitened.as_sum().total), budget, tol):
+        if math.isfinite(step.objective):
+            yield Step.certified(problem, step.components @ T.T)
+        elif _is_infeasible(step) and step.multipliers is not None:  # a contradiction holds in all coordinates
+            yield Step.certified(problem, problem.zero, step.multipliers())
 
 
-def _contradiction(problem: POLAProblem, *candidates: FloatArray) -> FloatArray | None:
-    """Return multipliers that prove that the pairs contradict each other, from the first candidates that do."""
-    for multipliers in candidates:
-        if (proven := feasibility.contradiction(problem.as_sum().dual, [multipliers])) is not None:
-            return proven.multipliers[0]
-    return None
+def _of_sum(problem: POLAProblem, step: Step) -> Step:
+    """Return a step of the sum as one of the problem."""
+    components = problem.repair(step.components[:, :-1])[0]  # the threshold is the last entry
+    if _is_infeasible(step) and step.multipliers is not None:
+        proven = feasibility.contradiction(problem.as_sum().dual, [np.asarray(step.multipliers())])
+        return Step.certified(problem, components, None if proven is None else proven.multipliers[0])
+    objective = problem.objective(components)
+    bound = min(step.lower_bound, objective)
+    return replace(step, components=components, objective=objective, lower_bound=bound, certificate=None)
+
+
+def _zero(problem: POLAProblem) -> Step:
+    return Step(problem.zero, objective=problem.objective(problem.zero))
+
+
+def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: float) -> Iterator[Step]:
+    """Yield points near the central path, and a proof if multipliers diverge since pairs contradict each other."""
+    point, step, is_feasible = InteriorPoint(dual, problem.signs), _zero(problem), problem.slack_weight is not None
+    for n_steps in range(1, OPTIONS.interior_steps + 1):
+        budget.spend()
+        a = point.multipliers
+        try:
+            share = point.advance()
+        except np.linalg.LinAlgError:
+            yield replace(step, stop=Stop.STALLED)
+            return
+        step = _step(problem, point.metric, point.lower_bound, point.multipliers)
+        is_feasible |= math.isfinite(step.objective)
+        for candidate in () if is_feasible else (point.multipliers, np.maximum(point.multipliers - a, 0.0)):
+            if (proof := _contradiction(problem, dual, candidate)) is not None:
+                yield Step.certified(problem, step.components, proof)
+                return
+        is_stalled = share < OPTIONS.least_step
+        yield replace(step, stop=Stop.STALLED if is_stalled else _reason(step, tol, n_steps == OPTIONS.interior_steps))
+        if is_stalled:
+            return
+
+
+def _reason(step: Step, tol: float, is_last: bool) -> Stop:
+    """Return why steps end here, if they do."""
+    if relative_gap(step.objective, step.lower_bound) <= GAP_SHARE * tol:
+        return Stop.TOLERANCE
+    return Stop.LIMIT if is_last else Stop.NONE
+
+
+def _contradiction(problem: POLAProblem, dual: SumDual, a: FloatArray) -> FloatArray | None:
+    """Return multipliers that prove that the pairs contradict each other, if those given about do."""
+    if not np.linalg.eigvalsh(dual.matrix(a))[0] >= -OPTIONS.rounding * float((a / dual.units).max()):
+        return None
+    proven = feasibility.contradiction(problem.as_sum().dual, [a])
+    return None if proven is None else proven.multipliers[0]
+
+
+def _step(problem: POLAProblem, lifted: FloatArray, value: float, multipliers: FloatArray) -> Step:
+    L, b = problem.repair(psd.factor(lifted[:-1, :-1]))  # the threshold is the last entry
+    objective = problem.objective(L, threshold=b)
+    return Step(L, objective=objective, lower_bound=min(value, objective), multipliers=partial(np.copy, multipliers))
 
 
 def _is_infeasible(step: Step) -> bool:

@@ -145,7 +145,6 @@ class SumDual(MarginSum):
     """The dual of a sum; `n_negative` counts the eigenvalues of the last Q that were not positive."""
 
     best: DualPoint | None
-    gave_up: bool  # whether `ascend` did, last time
 
     def __init__(self, total: BoundTerms) -> None:
         """Take a sum, its hard constraints with room."""
@@ -198,27 +197,15 @@ class SumDual(MarginSum):
             self.best = point
         return point
 
-    def ascend(
-        self,
-        a: FloatArray,
-        budget: Budget,
-        evaluations: int,
-        gap_tol: float = 0.0,
-        *,
-        slow: tuple[int, float] = (0, 1.0),
-    ) -> DualPoint:
-        """Return the best point of some evaluations of L-BFGS-B, or the first with a relative gap of at most `gap_tol`.
-
-        With ``slow=(n, gap)`` it gives up if the gap is still larger after n of them.
-        """
+    def ascend(self, a: FloatArray, budget: Budget, evaluations: int, gap_tol: float = 0.0) -> DualPoint:
+        """Return the best point of some evaluations of L-BFGS-B, or the first with a relative gap up to `gap_tol`."""
         lowest, highest, units, largest = self.low, self.high, self.units, np.finfo(np.float64).max
-        best, n_evaluations, self.gave_up = self.evaluate(np.clip(a, lowest, highest)), 0, False
+        best = self.evaluate(np.clip(a, lowest, highest))
 
         def negative(scaled: FloatArray) -> tuple[float, FloatArray]:
-            nonlocal best, n_evaluations
+            nonlocal best
             budget.spend()
             point = self.evaluate(np.clip(units * scaled, lowest, highest))
-            n_evaluations += 1
             if point.value > best.value:
                 best = point
             return -point.value, -units * point.gradient
@@ -227,14 +214,8 @@ class SumDual(MarginSum):
             return best
         box = Bounds(np.minimum(lowest / units, largest), np.maximum(highest / units, -largest))
         limits = {"maxfun": evaluations, "maxiter": evaluations, "ftol": 1e-16}
-        n_slow, slow_gap = slow
 
         def stop(scaled: FloatArray, value: float) -> Stop:
-            nonlocal n_slow
-            if 0 < n_slow <= n_evaluations:
-                n_slow, self.gave_up = 0, best.gap > slow_gap
-            if self.gave_up:
-                return Stop.STALLED
             return Stop.TOLERANCE if gap_tol and best.gap <= gap_tol else Stop.NONE
 
         lbfgs(negative, best.multipliers / units, stop=stop, bounds=box, **limits)
