@@ -196,8 +196,8 @@ def target_neighbors(X: FloatArray, y: NDArray[np.generic], n_neighbors: int) ->
     Distances that agree to a relative 1e-9 count as tied, so the choice does not depend on rounding; ties go to
     the lowest index. The optimum of LMNN depends on this rule if features are integers.
     """
-    targets = np.full((len(X), n_neighbors), -1, dtype=np.int32)
     classes, sizes = np.unique(y, return_counts=True)
+    targets = np.full((len(X), min(n_neighbors, int(sizes.max()) - 1)), -1, dtype=np.int32)
 
     def search(c: int) -> None:
         members = np.flatnonzero(y == classes[c])
