@@ -252,9 +252,9 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         rounds = left if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
         is_closed = _gap(objective, state.lower_bound) <= aim
         if is_closed and went_far and has_many_rows and working.is_whole:  # a certificate, too, takes long
-            step = _step(state, working, gamma, reach)
+            step, last_searched = _step(state, working, gamma, reach), searched
             searched, is_closed = step.objective, _gap(step.objective, state.lower_bound) <= aim
-            if not is_closed:
+            if not is_closed and searched < last_searched:  # else lists may lead to and fro
                 yield replace(step, stop=reason)
                 continue
         if is_closed and working.is_whole:  # the certificate searches by itself: candidates are seldom missing
