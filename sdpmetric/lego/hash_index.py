@@ -249,9 +249,7 @@ class HashIndex:
             if share >= self.rehash_share:
                 self._rehash()
 
-    def query(
-        self, q: ArrayLike, k: int, *, share: float = 0.1, n_candidates: int | None = None
-    ) -> tuple[NDArray[np.int64], FloatArray]:
+    def query(self, q: ArrayLike, k: int, *, share: float = 0.1) -> tuple[NDArray[np.int64], FloatArray]:
         """Return the k nearest among the examples with keys nearest to that of q.
 
         Parameters
@@ -262,8 +260,6 @@ class HashIndex:
         share : float, default 0.1
             Share of the examples that is searched, at least k of them. With 1 the answer is exact, up to the rounding
             of `dtype` and of the distances in float64.
-        n_candidates : int, optional
-            Number of examples that are searched, instead of a share.
 
         Returns
         -------
@@ -285,8 +281,6 @@ class HashIndex:
         if validation.check_integer("k", k) > n:
             raise ValueError(f"k is {k}, but the index has {n} examples; ask for at most that many.")
         n_searched = math.ceil(validation.check_number("share", share, 0.0, 1.0) * n)
-        if n_candidates is not None:
-            n_searched = validation.check_integer("n_candidates", n_candidates)
         n_searched = min(n, max(n_searched, k))
         self._check_precision()
         self._update_keys()

@@ -135,9 +135,9 @@ def take_pairs(G: FloatArray, X: FloatArray, goals: Goals, rate: float, totals: 
 
 @loop()
 def take_kernel_pairs(S: FloatArray, K: FloatArray, goals: Goals, rate: float, totals: FloatArray) -> tuple[int, float]:
-    """Take pairs of examples with the inner products K, the metric being ``scale I + sum_lm S_lm phi_l phi_m^T``.
+    """Take pairs of examples with the inner products K, the metric being ``I + sum_lm S_lm phi_l phi_m^T``.
 
-    The scale is part of K and S: in its coordinates it is 1. Return how many pairs were taken, and the last distance.
+    Return how many pairs were taken, and the last distance.
     """
     (pairs, targets, sides), n, distance = goals, len(K), 0.0
     z, c = np.empty(n), np.empty(n)

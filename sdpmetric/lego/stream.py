@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -295,11 +295,11 @@ class LEGOStream(LogDetStream):
 
 
 class KernelLEGOStream(LogDetStream):
-    """LEGO with the metric ``A = s (I + sum_lm S_lm phi(x_l) phi(x_m)^T)`` in a feature space [JKDG2008].
+    """LEGO with the metric ``A = I + sum_lm S_lm phi(x_l) phi(x_m)^T`` in a feature space [JKDG2008].
 
-    The first metric is s times the identity of the feature space. A step adds a multiple of ``(A z)(A z)^T``, and ``A
-    z`` is a combination of z and of the differences before it; so every later metric has the form above, with x_l the
-    examples of the pairs so far. With the linear kernel this is `LEGOStream` with ``prior = s I``.
+    The first metric is the identity of the feature space. A step adds a multiple of ``(A z)(A z)^T``, and ``A z`` is a
+    combination of z and of the differences before it; so every later metric has the form above, with x_l the examples
+    of the pairs so far. With the linear kernel this is `LEGOStream`.
 
     A pair costs O(m^2) for m different examples so far; memory is 2 m^2 numbers.
 
@@ -309,25 +309,15 @@ class KernelLEGOStream(LogDetStream):
         ``eta > 0``.
     kernel : str or callable, default "linear"
         As in `KernelFunction`. The stream can be pickled if a callable can.
-    gamma, degree, coef0 : float, optional
-        Parameters of the kernel; default: scikit-learn's.
-    initial_scale : float, default 1
-        s, positive.
+    kernel_params : dict, optional
+        Parameters of the kernel, for example ``{"gamma": 0.1}``.
     """
 
     def __init__(
-        self,
-        learning_rate: float,
-        kernel: Kernel = "linear",
-        *,
-        gamma: float | None = None,
-        degree: float | None = None,
-        coef0: float | None = None,
-        initial_scale: float = 1.0,
+        self, learning_rate: float, kernel: Kernel = "linear", kernel_params: Mapping[str, float] | None = None
     ) -> None:
         super().__init__(learning_rate)
-        self.initial_scale = validation.check_positive("initial_scale", initial_scale)
-        self.kernel = KernelFunction.of(kernel, {"gamma": gamma, "degree": degree, "coef0": coef0})
+        self.kernel = KernelFunction.of(kernel, kernel_params)
         self._support: FloatArray | None = None
         self._rows: dict[bytes, int] = {}
         self._K, self._S = np.zeros((0, 0)), np.zeros((0, 0))
@@ -340,7 +330,7 @@ class KernelLEGOStream(LogDetStream):
     @property
     def coefficients(self) -> FloatArray:
         """S, symmetric, (m, m)."""
-        return self._S * self.initial_scale
+        return self._S.copy()
 
     def distances(self, X: ArrayLike, pairs: ArrayLike) -> FloatArray:
         """Return squared distances of pairs (p, 2) of rows of X under the metric, (p,)."""
@@ -348,10 +338,10 @@ class KernelLEGOStream(LogDetStream):
         rows = check_pairs(pairs, len(data), distinct=False)
         used, index = np.unique(rows, return_inverse=True)
         first, second = index.reshape(rows.shape).T
-        inner = self._values(data[used], data[used])
+        inner = self.kernel(data[used], data[used])
         squares = np.diag(inner)[first] + np.diag(inner)[second] - 2.0 * inner[first, second]
         if self._support is not None:
-            values = self._values(data[used], self._support)
+            values = self.kernel(data[used], self._support)
             z = values[first] - values[second]
             squares = squares + np.einsum("ij,ij->i", z @ self._S, z)
         return np.asarray(np.maximum(squares, 0.0))
@@ -411,7 +401,7 @@ class KernelLEGOStream(LogDetStream):
         if len(new):
             old = self._support
             support = new if old is None else np.concatenate([old, new])
-            block = self._values(new, support)
+            block = self.kernel(new, support)
             m = len(support)
             K, S = np.empty((m, m)), np.zeros((m, m))
             K[: len(self._K), : len(self._K)], S[: len(self._S), : len(self._S)] = self._K, self._S
@@ -429,9 +419,6 @@ class KernelLEGOStream(LogDetStream):
         self._rows = {(row + 0.0).tobytes(): place for place, row in enumerate(self._support[retained])}
         self._support = self._support[retained] if len(retained) else None
         self._K, self._S = self._K[np.ix_(retained, retained)], self._S[np.ix_(retained, retained)]
-
-    def _values(self, X: FloatArray, Y: FloatArray) -> FloatArray:
-        return self.kernel(X, Y) * self.initial_scale
 
 
 def _check_rows(K: FloatArray, n_support: int) -> None:

@@ -51,8 +51,8 @@ def test_images_leave_no_nearest_example_out_at_rest_or_in_motion(rng, dtype, un
         ids, distances = index.query(q * unit, 15, share=1.0)
         assert (ids == order).all()
         assert (distances == wanted).all()
-        some = index.query(q * unit, 5, n_candidates=40)[0]
-        assert (index.query(q * unit, 40, n_candidates=40)[0][:5] == some).all()
+        some = index.query(q * unit, 5, share=0.1)[0]
+        assert (index.query(q * unit, 40, share=0.1)[0][:5] == some).all()
         if turn % 10 == 9:
             column, row = rng.integers(-(2**12), 2**12, R), rng.integers(-1, 2, D)
             index.update(sm.MetricStep(column / unit, row))
@@ -123,7 +123,7 @@ def test_any_interleaving_answers_as_an_index_built_anew(monkeypatch, todo, seed
         assert (answer[0] == names[order]).all()
         assert answer[1] == pytest.approx(distances, rel=1e-8, abs=1e-9)
     anew = sm.HashIndex(G, 20, dtype=np.float64).add(X, names)
-    some = index.rehash().query(q, 3, n_candidates=6), anew.query(q, 3, n_candidates=6)
+    some = index.rehash().query(q, 3, share=0.3), anew.query(q, 3, share=0.3)
     assert (some[0][0] == some[1][0]).all()
 
 

@@ -109,9 +109,9 @@ def test_a_pair_whose_loss_overflows_changes_nothing(size, target, side):
 def test_linear_kernel_is_lego():
     problem = make_stream(7, d=3, p=80)
     rows = (problem.X, problem.pairs, problem.targets, problem.sides)
-    linear = sm.LEGOStream(3, problem.learning_rate, 0.7 * np.eye(3)).partial_fit(*rows)
-    kernel = sm.KernelLEGOStream(problem.learning_rate, initial_scale=0.7).partial_fit(*rows)
-    kernelized = sm.KernelLEGOStream(problem.learning_rate, lambda X, Y: X @ Y.T, initial_scale=0.7)
+    linear = sm.LEGOStream(3, problem.learning_rate).partial_fit(*rows)
+    kernel = sm.KernelLEGOStream(problem.learning_rate).partial_fit(*rows)
+    kernelized = sm.KernelLEGOStream(problem.learning_rate, lambda X, Y: X @ Y.T)
     outcomes = [
         kernelized.update(problem.X[a], problem.X[b], y, int(side))
         for (a, b), y, side in zip(problem.pairs, problem.targets, problem.sides, strict=True)
@@ -122,7 +122,7 @@ def test_linear_kernel_is_lego():
         assert stream.cumulative_loss == pytest.approx(linear.cumulative_loss, rel=1e-9)
         assert stream.n_updates == linear.n_updates
         np.testing.assert_allclose(stream.distances(problem.X, problem.pairs), np.sum(Z**2, axis=1), rtol=1e-8)
-        metric = 0.7 * (np.eye(3) + stream.support.T @ stream.coefficients @ stream.support)
+        metric = np.eye(3) + stream.support.T @ stream.coefficients @ stream.support
         np.testing.assert_allclose(metric, linear.metric, atol=1e-9 * np.abs(linear.metric).max())
     assert len(kernel.support) == len(np.unique(problem.pairs))
 
@@ -132,7 +132,7 @@ def test_rbf_kernel_is_lego_in_its_feature_space(rng):
     pairs = np.array([rng.choice(12, 2, replace=False) for _ in range(50)])
     targets = rng.uniform(0.2, 2.0, 50)
     K = np.exp(-0.4 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
-    stream = sm.KernelLEGOStream(0.8, "rbf", gamma=0.4).partial_fit(X[:8], pairs[(pairs < 8).all(axis=1)], 0.5)
+    stream = sm.KernelLEGOStream(0.8, "rbf", {"gamma": 0.4}).partial_fit(X[:8], pairs[(pairs < 8).all(axis=1)], 0.5)
     stream = pickle.loads(pickle.dumps(stream)).partial_fit(X, pairs, targets)
     coordinates = np.linalg.cholesky(K)  # their inner products are the kernel's values
     twin = sm.LEGOStream(12, 0.8).partial_fit(coordinates[:8], pairs[(pairs < 8).all(axis=1)], 0.5)

@@ -11,6 +11,7 @@ from instances import assert_same, assert_sandwich, rounding, separable
 import sdpmetric as sm
 from sdpmetric.core.steps import Budget
 from sdpmetric.linalg import psd
+from sdpmetric.linalg.search import Stop
 from sdpmetric.lmnn.kernel import FeatureSpace
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.program import comparator, least_loss
@@ -60,6 +61,19 @@ def test_one_pair_of_each_kind_by_hand(start, weight, A, b, dual, value, solver)
     assert certificate.relative_gap <= 1e-9
     perturbed = np.add(dual, [0.08, -0.03])
     assert problem.certify(metric=[[A]], threshold=b, dual=perturbed).lower_bound < value - 1e-4
+
+
+@pytest.mark.parametrize(("weight", "reason"), [(None, Stop.TOLERANCE), (1e-6, Stop.TOLERANCE), (1.0, Stop.TOLERANCE)])
+def test_the_last_step_says_why_it_is_the_last(weight: float | None, reason: Stop) -> None:
+    sound = separable(8)
+    trace = sm.solve(sm.POLAProblem(sound.X, sound.pairs, sound.similar, weight)).trace
+    assert [row.stop for row in trace if row.stop] == [reason]
+    assert trace[-1].stop is reason
+
+
+def test_points_whose_rounding_stops_them_say_so() -> None:
+    problem = sm.POLAProblem([[0, 0], [1, 0], [0.5, 1e-11]], [[0, 1], [0, 2]], [True, False])
+    assert Stop.STALLED in [row.stop for row in sm.solve(problem, tol=1e-14).trace]
 
 
 def test_a_contradiction_is_saved_and_loaded(tmp_path) -> None:
@@ -323,7 +337,7 @@ def test_pairs_that_nearly_contradict_each_other_cost_nothing() -> None:
 
 STREAMS = {
     "lego": lambda: sm.LEGOStream(3, 0.05),
-    "lego, kernel": lambda: sm.KernelLEGOStream(0.3, "rbf", gamma=0.4),
+    "lego, kernel": lambda: sm.KernelLEGOStream(0.3, "rbf", {"gamma": 0.4}),
     "pola": lambda: sm.POLAStream(3),
     "pola, kernel": lambda: sm.KernelPOLAStream(3, "rbf"),
 }
