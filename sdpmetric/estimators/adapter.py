@@ -279,12 +279,12 @@ def comparisons(X: FloatArray, y: IndexArray, m: int) -> IndexArray:
             n_mates, of_class = int(counts[label]) - 1, y[block] == label
             n_near = max(min(n_mates, max(1, int(OPTIONS.same_class_share * m))), m - (n - 1 - n_mates))
             groups = (np.flatnonzero(y == label), n_near), (np.flatnonzero(y != label), m - n_near)
-            near, far = (
+            targets, foreign = (
                 np.sort(group[np.argpartition(away[of_class][:, group], k - 1, axis=1)[:, :k]], axis=1)
                 for group, k in groups
             )
             rows = block[of_class, None]
-            mates = np.take_along_axis(near, (rows + np.arange(far.shape[1])) % n_near, axis=1)
-            triplets.append(np.stack(np.broadcast_arrays(rows, mates, far), axis=2).reshape(-1, 3).astype(np.int32))
-    joined = np.concatenate(triplets)
-    return joined[np.argsort(joined[:, 0], kind="stable")]
+            mates = np.take_along_axis(targets, (rows + np.arange(foreign.shape[1])) % n_near, axis=1)
+            triplets.append(np.stack(np.broadcast_arrays(rows, mates, foreign), axis=2).reshape(-1, 3).astype(np.int32))
+    stacked = np.concatenate(triplets)
+    return stacked[np.argsort(stacked[:, 0], kind="stable")]

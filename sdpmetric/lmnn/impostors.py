@@ -111,17 +111,17 @@ class AnchorBlock:
 
 def scan(tiling: Tiling, block: AnchorBlock) -> tuple[IndexArray, AnchorBlock | None]:
     """Find the pairs of a block within their limits, (p, 2), as many as memory has room for, and what is left of it."""
-    found: list[tuple[IndexArray, int]] = [(np.zeros((0, 2), dtype=np.int32), 0)] * len(block.tops)
+    scans: list[tuple[IndexArray, int]] = [(np.zeros((0, 2), dtype=np.int32), 0)] * len(block.tops)
 
     def do(t: int) -> None:
-        found[t] = _scan_part(tiling, block.tops[t], block.n_scanned[t], block.max_pairs)
+        scans[t] = _scan_part(tiling, block.tops[t], block.n_scanned[t], block.max_pairs)
 
     with threads.one_pool():
-        threads.run(do, len(found))
-    parts, n_scanned = zip(*found, strict=True)
+        threads.run(do, len(scans))
+    pairs, n_scanned = zip(*scans, strict=True)
     n_tiles = -(-len(tiling.points) // TILE_POINTS)
     is_done = all(n == len(tops) * n_tiles for n, tops in zip(n_scanned, block.tops, strict=True))
-    return np.concatenate(parts), None if is_done else replace(block, n_scanned=n_scanned)
+    return np.concatenate(pairs), None if is_done else replace(block, n_scanned=n_scanned)
 
 
 def _scan_part(tiling: Tiling, tops: LongArray, tile: int, max_pairs: int) -> tuple[IndexArray, int]:
@@ -134,9 +134,9 @@ def _scan_part(tiling: Tiling, tops: LongArray, tile: int, max_pairs: int) -> tu
         if top != previous:
             previous, factors, classes = top, tiling.anchors[top : top + TILE_ANCHORS], tiling.classes
             factors = np.concatenate([-2.0 * factors[:, :-2], factors[:, :-3:-1]], axis=1, dtype=factors.dtype)
-            (begin, end), (last_begin, _) = classes[top].tolist(), classes[top + len(factors) - 1].tolist()
+            (class_begin, class_end), (last_begin, _) = classes[top].tolist(), classes[top + len(factors) - 1].tolist()
         last = min(first + TILE_POINTS, n)
-        if last <= end and (symmetric or (first >= begin == last_begin)):
+        if last <= class_end and (symmetric or (first >= class_begin == last_begin)):
             continue  # all pairs are of one class, or measured for the other of the two
         D = factors @ tiling.points[first:last].T
         limits = tiling.anchor_limits, tiling.point_limits
@@ -194,8 +194,8 @@ class Search:
         """
         Z, labels, anchors, is_symmetric = self.Z, self.labels, self.anchors, np.array_equal(self.anchors, self.columns)
         mean, starts, r = Z.mean(axis=0), range(0, len(Z), OPTIONS.rows_at_once), Z.shape[1]
-        parts = (Z[start : start + OPTIONS.rows_at_once] - mean for start in starts)
-        norms = np.concatenate([np.einsum("ij,ij->i", part, part, dtype=np.float64) for part in parts])
+        chunks = (Z[start : start + OPTIONS.rows_at_once] - mean for start in starts)
+        norms = np.concatenate([np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64) for chunk in chunks])
         allowance = 2.0 * (r + 4) * float(np.finfo(np.float32).eps)
         single = allowance * float(norms.max()) < 0.25 * float(np.median(self.limits)) and float(norms.max()) < 1e30
         if not single:
@@ -205,8 +205,8 @@ class Search:
         def factors(rows: IndexArray) -> Factors:
             made = np.empty((len(rows), r + 2), dtype=dtype)
             for start in range(0, len(rows), OPTIONS.rows_at_once):
-                part = slice(start, start + OPTIONS.rows_at_once)
-                made[part, :r] = Z[rows[part]] - mean
+                chunk = slice(start, start + OPTIONS.rows_at_once)
+                made[chunk, :r] = Z[rows[chunk]] - mean
             made[:, r], made[:, r + 1] = (1 - allowance) * norms[rows], 1.0
             return made
 

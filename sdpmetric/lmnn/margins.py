@@ -67,13 +67,13 @@ def within_limits(
     last = first + D.shape[1]
     for k in range(D.shape[0]):
         row, limit = top + k, row_limits[top + k]
-        begin, end = classes[row, 0], classes[row, 1]
+        class_begin, class_end = classes[row, 0], classes[row, 1]
         for side in range(2):
             start, stop = first, last
             if side == 1:
-                start = end if end > first else first
-            elif symmetric or begin < last:
-                stop = first if symmetric else begin
+                start = class_end if class_end > first else first
+            elif symmetric or class_begin < last:
+                stop = first if symmetric else class_begin
             for low in range(start, stop, CHUNK):
                 high = low + CHUNK if low + CHUNK < stop else stop
                 values, ceilings = D[k, low - first : high - first], column_limits[low:high]

@@ -132,11 +132,11 @@ def masked_scores(
         block = relevance.queries[first : first + height]
         distances = np.empty((len(block), len(items)))
         loops.distances_to(queries[block], columns, distances)
-        listed = relevance.mask(block)
-        relevant = listed.copy()
+        members = relevance.mask(block)
+        relevant = members.copy()
         if relevance.leave_one_out:
             relevant[np.arange(len(block)), block] = False
-        yield block, np.where([relevant, ~listed], distances, np.inf)
+        yield block, np.where([relevant, ~members], distances, np.inf)
 
 
 def sorted_scores(

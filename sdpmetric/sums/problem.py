@@ -472,9 +472,9 @@ class MetricProblem(PrintedProblem):
         if self.in_span is None or (reduced := self.in_span.problem.total).span is None or not reduced.regularizers:
             return math.inf
         factor, distance = reduced.span.split(components)
-        others = replace(self.total, terms=tuple(term for term in self.terms if not term.regularizers))
+        losses = replace(self.total, terms=tuple(term for term in self.terms if not term.regularizers))
         values = [term.upper_bound_near(factor, distance) for term in reduced.regularizers]
-        values += [others.upper_bound(self.X, components)] if others.terms else []
+        values += [losses.upper_bound(self.X, components)] if losses.terms else []
         return math.inf if math.inf in values else sum_above(np.array(values))
 
     @cached

@@ -386,16 +386,16 @@ class Span:
         Q, root, d = self.basis, math.sqrt(self.multiple), len(self.basis)
         if self.multiple and components.shape != (d, d):
             return components @ Q, math.inf
-        left = Q if self.multiple else None
+        basis = Q if self.multiple else None
         change = components
-        if left is not None:
+        if basis is not None:
             change = components.copy()
             np.fill_diagonal(change, change.diagonal() - root)
-        inside = change @ Q if left is None else left.T @ (change @ Q)
+        inside = change @ Q if basis is None else basis.T @ (change @ Q)
         length, rests = norm_above(inside), list[float]()
         for first in range(0, len(components), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
-            rests.append(norm_above(change[rows] - (inside[rows] if left is None else left[rows] @ inside) @ Q.T))
+            rests.append(norm_above(change[rows] - (inside[rows] if basis is None else basis[rows] @ inside) @ Q.T))
         rounding = gamma(2 * Q.shape[1] + 8) * norm_above(np.abs(Q).T @ np.abs(Q)) * length
         rounding += gamma(4) * norm_above(change)
         distance = above(norm_above(np.array(rests)) + rounding + 3.0 * self.skew * length, 8)

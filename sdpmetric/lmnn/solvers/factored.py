@@ -248,8 +248,8 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         # Candidates are valid for small steps; without a search the objective is too low, and only a large gap counts.
         went_far = searched - objective > (OPTIONS.rare_search if has_many_rows else OPTIONS.new_search) * objective
         gap_of_smoothing = bound.smoothing_loss / objective
-        left = rounds - 1
-        rounds = left if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
+        n_left = rounds - 1
+        rounds = n_left if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
         is_closed = _gap(objective, state.lower_bound) <= aim
         if is_closed and went_far and has_many_rows and working.is_whole:  # a certificate, too, takes long
             step, last_searched = _step(state, working, gamma, reach), searched
@@ -267,7 +267,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         step = _step(state, working, gamma, reach + 0.5 * gamma if new_search else None)
         yield replace(step, stop=reason)
         if OPTIONS.misled * objective < step.objective < math.inf:
-            rounds, reach = left, OPTIONS.farther * reach
+            rounds, reach = n_left, OPTIONS.farther * reach
             state.L = working.search(state.L, reach, drawn=True)
         searched = working.value(state.L, gamma).objective if new_search else searched
         if is_closed and not working.is_whole:
