@@ -22,7 +22,7 @@ def test_multipliers_of_the_squared_hinge_have_no_bound():
     problem = make_instance("plain", 1, loss="squared_hinge").problem
     every = problem.push.all_triplets()
     with pytest.raises(ValueError, match="no upper bound"):
-        assert ReducedProgram(problem, every[:5], every[5:]).program
+        assert ReducedProgram(problem, every[:5], every[5:], [np.eye(3)]).program
 
 
 @pytest.mark.parametrize(("loss", "several"), [("hinge", False), ("squared_hinge", False), ("hinge", True)])

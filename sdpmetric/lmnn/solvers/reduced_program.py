@@ -178,7 +178,7 @@ class ReducedProgram:
     problem: LargeMarginProblem
     free: Triplets
     at_bound: Triplets
-    faces: Sequence[FloatArray] | None = None  # (rank, q) each: a metric is ``Q N Q^T``; None for whole cones
+    faces: Sequence[FloatArray]  # (rank, q) each: a metric is ``Q N Q^T``
     unit: float = 1.0
 
     @classmethod
@@ -220,19 +220,15 @@ class ReducedProgram:
             raise ValueError("multipliers of the squared hinge have no upper bound; make the triplets free.")
         weights = push.source.weights_of(self.at_bound)
         margin_sums = Hinges.of_triplets(push, points, self.at_bound).margin_sums(weights[:, None])
-        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(self._faces, metric_names(push), strict=True))
+        stated = (metric_variable(Q.shape[1], name) for Q, name in zip(self.faces, metric_names(push), strict=True))
         variables, cones = zip(*stated, strict=True)
         # trace(M) + mu sum_at_bound w_t (1 - <B_t, M>) + mu sum_free w_t xi_t, over mu
-        points_on_faces = [P @ Q for P, Q in zip(np.split(points, push.n_regions), self._faces, strict=True)]
+        points_on_faces = [P @ Q for P, Q in zip(np.split(points, push.n_regions), self.faces, strict=True)]
         loss, constraints = hinges([self.unit * N for N in variables], points_on_faces, push, self.free)
         objective = loss + float(weights.sum())
-        for N, Q, B in zip(variables, self._faces, margin_sums, strict=True):
+        for N, Q, B in zip(variables, self.faces, margin_sums, strict=True):
             objective += cp.trace(self.unit * (Q.T @ (np.eye(len(B)) / push.weight - B) @ Q) @ N)
         return cp.Problem(cp.Minimize(objective), [*constraints, *cones])
-
-    @property
-    def _faces(self) -> Sequence[FloatArray]:
-        return [np.eye(self.problem.rank)] * self.problem.n_regions if self.faces is None else self.faces
 
     @property
     def _triplets(self) -> Triplets:
@@ -240,14 +236,14 @@ class ReducedProgram:
 
     @property
     def has_whole_cones(self) -> bool:
-        return all(len(Q) == Q.shape[1] for Q in self._faces)
+        return all(len(Q) == Q.shape[1] for Q in self.faces)
 
     @property
     def factors(self) -> FloatArray:
         """The solved metrics, as the solver left them."""
         metrics = [named(self.program)[name].value for name in metric_names(self.problem.push)]
         return psd.stack(
-            [psd.factor(Q @ (self.unit * np.asarray(N)) @ Q.T) for Q, N in zip(self._faces, metrics, strict=True)]
+            [psd.factor(Q @ (self.unit * np.asarray(N)) @ Q.T) for Q, N in zip(self.faces, metrics, strict=True)]
         )
 
     @property
@@ -262,10 +258,10 @@ def _embedded(problem: LargeMarginProblem, L: FloatArray) -> FloatArray:
     return problem.push.blocks.times(problem.points, np.swapaxes(L, 1, 2)).astype(np.float64, copy=False)
 
 
-def _faces(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> list[FloatArray] | None:
-    """Return the subspaces that the next metrics may use, or None for all of them, if that is cheap."""
+def _faces(problem: LargeMarginProblem, L: FloatArray, dual: Dual) -> list[FloatArray]:
+    """Return the subspaces that the next metrics may use: the whole spaces if that is cheap."""
     if L.shape[2] <= OPTIONS.full_cone:
-        return None
+        return [np.eye(L.shape[2])] * len(L)
     margin_sums = Hinges.of_triplets(problem.push, problem.points, dual.triplets).margin_sums(dual.values[:, None])
     return [_face(factor, B) for factor, B in zip(L, margin_sums, strict=True)]
 
