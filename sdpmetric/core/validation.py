@@ -213,9 +213,9 @@ def like(name: str, names: Iterable[str]) -> str:
     return f" (did you mean {matches[0]!r}?)" if matches else ""
 
 
-def check_known(owner: str, names: Iterable[str], known: Iterable[str]) -> None:
+def check_known(owner: str, names: Iterable[str], parameters: Iterable[str]) -> None:
     """Refuse names of arguments that `owner` does not have."""
-    takes = sorted(known)
+    takes = sorted(parameters)
     if foreign := sorted(set(names) - set(takes)):
         question, choices = like(foreign[0], takes), ", ".join(takes) or "none"
         raise TypeError(f"{owner} does not take {', '.join(foreign)}{question}; it takes {choices}.")

@@ -197,12 +197,15 @@ def grid(seed=0, n=37, d=3, classes=3):
     return X, rng.permutation(y)
 
 
-def sklearn_values(scores, truth, ks):
+def assert_values_of_scikit_learn(evaluation, row, scores, truth):
     """AUC, average precision and tie-averaged precision at k; DCG adds ``p_k / log2(k + 1)`` at each place."""
-    gains = np.diff([0.0] + [dcg_score([truth], [scores], k=k) for k in range(1, max(ks) + 1)])
-    shares = gains * np.log2(np.arange(2, max(ks) + 2))
+    most = max(evaluation.ks)
+    gains = np.diff([0.0] + [dcg_score([truth], [scores], k=k) for k in range(1, most + 1)])
+    shares = gains * np.log2(np.arange(2, most + 2))
     whole = roc_auc_score(truth, scores), average_precision_score(truth, scores), ndcg_score([truth], [scores])
-    return [*whole, *(shares[:k].mean() for k in ks)]
+    values = [of[row] for of in (evaluation.auc_of, evaluation.average_precision_of, evaluation.ndcg_of)]
+    expected = [*whole, *(shares[:k].mean() for k in evaluation.ks)]
+    np.testing.assert_allclose([*values, *evaluation.precision_of[row]], expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -215,10 +218,7 @@ def test_leave_one_out_values_are_scikit_learns(seed):
         rest_rows = np.delete(np.arange(len(X)), q)
         scores = -np.sum((Z[rest_rows] - Z[q]) ** 2, axis=1)
         assert len(np.unique(scores)) < len(scores)
-        expected = sklearn_values(scores, (y[rest_rows] == y[q]).astype(int), (1, 3, 7))
-        got = [m[row] for m in (evaluation.auc_of, evaluation.average_precision_of, evaluation.ndcg_of)]
-        got += [*evaluation.precision_of[row]]
-        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+        assert_values_of_scikit_learn(evaluation, row, scores, (y[rest_rows] == y[q]).astype(int))
     assert evaluation.map == pytest.approx(np.mean(evaluation.average_precision_of), abs=1e-15)
     assert evaluation.ndcg == pytest.approx(np.mean(evaluation.ndcg_of), abs=1e-15)
     assert evaluation.recall(3) == np.mean(evaluation.precision_of[:, 1] > 0.0)
@@ -228,15 +228,13 @@ def test_leave_one_out_values_are_scikit_learns(seed):
 def test_values_for_queries_apart():
     X, y = grid(5)
     Q, query_labels = grid(6, n=9)
-    S = np.random.default_rng(1).integers(-2, 3, size=(3, 3)).astype(float)
-    scores = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, components=S, ks=(2,))
-    for row, q in enumerate(scores.queries):
-        expected = sklearn_values(-np.sum(((X - Q[q]) @ S.T) ** 2, axis=1), (y == query_labels[q]).astype(int), (2,))
-        got = [scores.auc_of[row], scores.average_precision_of[row], scores.ndcg_of[row], *scores.precision_of[row]]
-        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
-    metric = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, metric=S.T @ S)
-    factor = ranking.evaluate(X, sm.Relevance.from_labels(y, query_labels), Q, components=S)
-    assert metric.auc == pytest.approx(factor.auc, abs=0.02)  # ties may break by rounding of the factor
+    S, related = np.random.default_rng(1).integers(-2, 3, size=(3, 3)), sm.Relevance.from_labels(y, query_labels)
+    evaluation = ranking.evaluate(X, related, Q, components=S, ks=(2,))
+    for row, q in enumerate(evaluation.queries):
+        scores = -np.sum(((X - Q[q]) @ S.T) ** 2, axis=1)
+        assert_values_of_scikit_learn(evaluation, row, scores, (y == query_labels[q]).astype(int))
+    metric = ranking.evaluate(X, related, Q, metric=S.T @ S)
+    assert metric.auc == pytest.approx(evaluation.auc, abs=0.02)  # ties may break by rounding of the factor
 
 
 @pytest.mark.parametrize("leave_one_out", [True, False])
