@@ -121,10 +121,7 @@ def test_a_division_by_zero_in_a_solver_is_not_hidden(solvers):
 
 
 def test_no_other_solver_runs_once_the_tolerance_is_proven():
-    last = Solver(
-        "closes", lambda *_: iter([Step.certified(PROBLEM, OPTIMUM.components, OPTIMUM.dual)]), 1e-3, frozenset()
-    )
-    solution, name = solved(last, entry(fails))
+    solution, name = solved(Solver("closes", lambda *_: iter([PROVEN]), 1e-3, frozenset()), entry(fails))
     assert (solution.status, name) == (sm.Status.OPTIMAL, "closes")
 
 

@@ -111,22 +111,13 @@ def test_a_line_search_that_ends_far_out_is_not_the_end():
     assert solution.objective < -340
 
 
-N_NUMBERS = 13
-
-
-def of_numbers(seed=0, d=3, **options):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(N_NUMBERS, d)) * np.array([1.0, 3.0, 0.3])[:d] + 7.0
-    return sm.MLKRProblem(X, X[:, 0] ** 2 + rng.normal(size=N_NUMBERS) + 100.0, **options)
-
-
 def test_the_zero_metric_predicts_the_mean_of_the_others_and_a_large_one_the_nearest():
-    problem = of_numbers(3)
-    y = problem.targets
-    means = (y.sum() - y) / (N_NUMBERS - 1)
+    X = make(3).X
+    y = X[:, 0] ** 2 + np.random.default_rng(4).normal(size=N) + 100.0
+    problem, means = sm.MLKRProblem(X, y), (y.sum() - y) / (N - 1)
     assert_close(problem.predictions(np.zeros((1, 3))), means)
     assert_same(problem.objective(np.zeros((1, 3))), float(np.sum((y - means) ** 2)))
-    D = np.sum((problem.X[:, None] - problem.X) ** 2, axis=2) + np.diag([np.inf] * N_NUMBERS)
+    D = np.sum((X[:, None] - X) ** 2, axis=2) + np.diag([np.inf] * N)
     assert_same(problem.objective(1e6 * np.eye(3)), float(np.sum((y - y[D.argmin(axis=1)]) ** 2)))
     X = np.array([[0.0], [0.0], [1e9], [1e9]])
     assert sm.MLKRProblem(X, [1.0, 1.0, 5.0, 5.0]).objective([[1.0]]) == 0.0
