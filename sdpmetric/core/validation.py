@@ -244,8 +244,8 @@ def check_target_neighbors(targets: ArrayLike | sp.sparray | sp.spmatrix, index:
         array[rows, np.arange(len(rows)) - graph.indptr[rows]] = graph.indices
     else:
         padded = rectangular("target_neighbors", targets)
-        rows = np.where(padded == -1, 0, padded) if padded.dtype.kind == "i" else padded
-        array = check_rows("target_neighbors", rows, n, (n, "k"), f", or a sparse ({n}, {n}) graph")
+        unpadded = np.where(padded == -1, 0, padded) if padded.dtype.kind == "i" else padded
+        array = check_rows("target_neighbors", unpadded, n, (n, "k"), f", or a sparse ({n}, {n}) graph")
         array[padded == -1] = -1
     row, slot = np.nonzero(array >= 0)
     columns = array[row, slot]
