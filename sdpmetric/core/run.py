@@ -146,13 +146,13 @@ class Run:
             self.tightest = step
 
     def _is_proven(self, step: Step) -> bool:
-        """Return whether a certificate closes the gap; certify the best point if the steps' own estimates close it.
+        """Return whether a certificate settles the solve; certify the best point if the steps' own estimates close it.
 
         If the certificate proves less, its numbers replace the estimates, and the solver goes on to half the gap before
         another one is made.
         """
         certificate = self._certificate_of(step)
-        if certificate is not None and certificate.proves_optimal(self.tol):
+        if certificate is not None and certificate.settles(self.tol):
             return True
         best, tightest = self.best, self.tightest
         if self.stream or best is None or tightest is None:
@@ -162,7 +162,7 @@ class Run:
             return False
         certified = self.best = self._certified(best)
         assert certified.certificate is not None
-        if certified.certificate.proves_optimal(self.tol):
+        if certified.certificate.settles(self.tol):
             return True
         self.tightest, self.aim = certified, 0.5 * self.aim
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -49,26 +49,17 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     These two come first if a slack costs so little that most multipliers are at their bounds, and alone for many pairs
     of many features.
     """
-    step = Step.certified(problem, problem.zero, problem.repeated) if problem.slack_weight is None else _zero(problem)
-    yield step
-    if _is_infeasible(step):
-        return
-    dual = SumDual(problem.as_sum().total)
-    if problem.slack_weight is not None and dual.evaluate(problem.ceilings).gap <= OPTIONS.small_gap:
+    is_hard, dual = problem.slack_weight is None, SumDual(problem.as_sum().total)
+    yield Step.certified(problem, problem.zero, problem.repeated) if is_hard else _zero(problem)
+    if not is_hard and dual.evaluate(problem.ceilings).gap <= OPTIONS.small_gap:
         a = dual.ascend(problem.ceilings, budget, OPTIONS.evaluations, GAP_SHARE * tol).multipliers
         for n_steps, point in enumerate(islice(dual.newton(a, budget), OPTIONS.newton_steps), 1):
             step = _step(problem, point.metric, point.value, point.multipliers)
             yield replace(step, stop=_reason(step, tol, n_steps == OPTIONS.newton_steps))
     if len(problem.pairs) * math.comb(len(dual.target) + 1, 2) <= OPTIONS.max_entries:
-        for step in _interior_steps(problem, dual, budget, tol):
-            yield step
-            if _is_infeasible(step):
-                return
-        if step.objective == math.inf:
-            for step in _feasible_steps(problem, budget, tol):
-                yield step
-                if _is_infeasible(step):
-                    return
+        is_feasible = yield from _interior_steps(problem, dual, budget, tol)
+        if not is_feasible:
+            yield from _feasible_steps(problem, budget, tol)
     for step in sum_steps(problem.as_sum(), budget, tol):
         yield _of_sum(problem, step)
 
@@ -106,8 +97,11 @@ def _zero(problem: POLAProblem) -> Step:
     return Step(problem.zero, objective=problem.objective(problem.zero))
 
 
-def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: float) -> Iterator[Step]:
-    """Yield points near the central path, and a proof if multipliers diverge since pairs contradict each other."""
+def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: float) -> Generator[Step, None, bool]:
+    """Yield points near the central path, and a proof if multipliers diverge since pairs contradict each other.
+
+    Return whether a point keeps hard margins.
+    """
     point, step, is_feasible = InteriorPoint(dual, problem.signs), _zero(problem), problem.slack_weight is not None
     for n_steps in range(1, OPTIONS.interior_steps + 1):
         budget.spend()
@@ -116,17 +110,18 @@ def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: fl
             share = point.advance()
         except np.linalg.LinAlgError:
             yield replace(step, stop=Stop.STALLED)
-            return
+            break
         step = _step(problem, point.metric, point.lower_bound, point.multipliers)
         is_feasible |= math.isfinite(step.objective)
         for candidate in () if is_feasible else (point.multipliers, np.maximum(point.multipliers - a, 0.0)):
             if (proof := _contradiction(problem, dual, candidate)) is not None:
                 yield Step.certified(problem, step.components, proof)
-                return
+                return False
         is_stalled = share < OPTIONS.least_step
         yield replace(step, stop=Stop.STALLED if is_stalled else _reason(step, tol, n_steps == OPTIONS.interior_steps))
         if is_stalled:
-            return
+            break
+    return is_feasible
 
 
 def _reason(step: Step, tol: float, is_last: bool) -> Stop:
@@ -164,10 +159,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
     if problem.slack_weight is not None:
         raise ValueError("solver 'batch' repeats online updates until all margins hold; pass slack_weight=None for it.")
     validation.check_positive("beta", beta)
-    step = Step.certified(problem, problem.zero, problem.repeated)
-    yield step
-    if _is_infeasible(step):
-        return
+    yield Step.certified(problem, problem.zero, problem.repeated)
     n_pairs, state = len(problem.pairs), loops.new_state(problem.X.shape[1], problem.initial_threshold)
     (losses, multipliers), totals = np.zeros((2, n_pairs)), state.totals
     data = problem.X, problem.pairs, problem.similar
@@ -182,7 +174,7 @@ def batch_steps(problem: POLAProblem, budget: Budget, tol: float, *, beta: float
         ended = totals[loops.UPDATES] == updates_before
         step = Step.certified(problem, problem.repair(psd.factor(state.metric))[0], multipliers.copy())
         yield replace(step, stop=Stop.CONVERGED if ended else Stop.NONE)
-        if ended or _is_infeasible(step):
+        if ended:
             return
 
 
