@@ -59,8 +59,8 @@ class InteriorPoint:
         excess = dual.offset + dual.numbers((V * (np.maximum(values, 0.0) / dual.weight)) @ V.T)
         room = max(1.0, float(np.mean(np.abs(excess))))
         mu = room * float(np.mean(a))
-        larger = np.sqrt(0.25 * values**2 + dual.weight * mu) + 0.5 * np.abs(values)
-        eigenvalues = np.where(values > 0.0, larger / dual.weight, mu / larger)
+        larger_roots = np.sqrt(0.25 * values**2 + dual.weight * mu) + 0.5 * np.abs(values)
+        eigenvalues = np.where(values > 0.0, larger_roots / dual.weight, mu / larger_roots)
         self.metric, self.matrix = (V * eigenvalues) @ V.T, (V * (mu / eigenvalues)) @ V.T
         excess = dual.offset + dual.numbers(self.metric)
         self.rooms, self.slacks = np.maximum(-excess, 0.0) + room, np.maximum(excess, 0.0) + room
@@ -77,8 +77,8 @@ class InteriorPoint:
         dual, soft, a, s, xi = self.dual, self.soft, self.multipliers, self.rooms, self.slacks
         below = np.where(soft, dual.high - a, 1.0)
         L, R = np.linalg.cholesky(self.metric), np.linalg.cholesky(self.matrix)
-        left, sigma, right = np.linalg.svd(R.T @ L)
-        G, G_inverse = (L @ right.T) / np.sqrt(sigma), (R @ left / np.sqrt(sigma)).T
+        U, sigma, V_transposed = np.linalg.svd(R.T @ L)
+        G, G_inverse = (L @ V_transposed.T) / np.sqrt(sigma), (R @ U / np.sqrt(sigma)).T
         lengths, E = np.linalg.eigh(G.T @ G)
         H, curvature = G @ E, 1.0 + dual.weight * np.outer(lengths, lengths)
         equations = Equations(self._derivative(H, curvature), s / a + soft * xi / below)
@@ -91,12 +91,12 @@ class InteriorPoint:
             """Return the step to products of the size `center`, less products of changes."""
             to_room = (center - a * s - of_rooms) / a
             to_slack = soft * (center - xi * below - of_slacks) / below
-            both = 2.0 * (np.diag(center - sigma**2) - of_matrix) / np.add.outer(sigma, sigma)
-            metric = (E.T @ both @ E - matrix_residual) / curvature  # without a change of the multipliers
+            metric_and_matrix = 2.0 * (np.diag(center - sigma**2) - of_matrix) / np.add.outer(sigma, sigma)
+            metric = (E.T @ metric_and_matrix @ E - matrix_residual) / curvature  # if multipliers stay
             da = equations.solve(residual + dual.numbers(H @ metric @ H.T) + to_room - to_slack)
             metric = E @ (metric - H.T @ dual.matrix(da) @ H / curvature) @ E.T
             slacks = to_slack + soft * xi / below * da
-            return Direction(da, to_room - s / a * da, slacks, metric, both - metric)
+            return Direction(da, to_room - s / a * da, slacks, metric, metric_and_matrix - metric)
 
         def length(change: Direction, share: float) -> float:
             roots = np.sqrt(np.outer(sigma, sigma))

@@ -405,7 +405,7 @@ class SpanOptions:
     newton_steps: int = 8  # at most, in the lengths of two steps
     smallest_decrease: float = 1e-3  # that a Newton step has to promise, as a share of the tolerance times the sum
     step_lengths: int = 10  # that are tried, each half of the one before
-    near: float = 5.0  # times the tolerance: the gap from which eigenvalues are worth a better bound
+    near_gap: float = 5.0  # times the tolerance: the gap from which eigenvalues are worth a better bound
     patience: int = 3  # points without a smaller gap before it stops
 
 
@@ -452,7 +452,7 @@ class MultiplierSpan(MarginSum):
         lengths = np.eye(len(steps))[0]
         if self.null.shape[1] < len(self.null):  # else the face holds the metric 0 alone
             lengths = self._best_lengths([A for _, A, _ in steps], np.stack([u for _, _, u in steps]))
-        multipliers, matrix, numbers = (np.tensordot(lengths, parts, 1) for parts in zip(*steps, strict=True))
+        multipliers, matrix, numbers = (np.tensordot(lengths, changes, 1) for changes in zip(*steps, strict=True))
         self.last_step = multipliers, matrix.astype(difference.dtype), numbers
         self.multipliers, self.slack = self.multipliers + multipliers, self.slack + matrix
         self.numbers_of_Q = self.numbers_of_Q - numbers / self.weight
@@ -518,7 +518,7 @@ class MultiplierSpan(MarginSum):
             return DualPoint(best, value, self.excess, M, lambda: objective)
 
         point = with_square(float(np.sum((M - (A - self.slack) / w) ** 2)))
-        if point.gap <= SPAN.near * self.tol:
+        if point.gap <= SPAN.near_gap * self.tol:
             eigenvalues = scipy.linalg.eigvalsh((self.target - A / w).astype(A.dtype), check_finite=False)
             point = with_square(float(np.sum(np.maximum(eigenvalues, 0.0) ** 2)))
         return point
@@ -541,11 +541,11 @@ def span_steps(
     total, point, progress = problem.total, None, Progress()
     span = MultiplierSpan(total.in_single_precision(tol), tol)
     try:
-        given = None if init is None else total.slopes(init, 1.0)
+        start = None if init is None else total.slopes(init, 1.0)
         if multipliers is not None:
-            given = problem.read_dual(multipliers)
-        if given is not None:
-            span.step_toward(a := concatenated(given), span.matrix(a))
+            start = problem.read_dual(multipliers)
+        if start is not None:
+            span.step_toward(a := concatenated(start), span.matrix(a))
         while progress.idle_rounds < SPAN.patience:
             budget.spend()
             A = span.matrix(span.slopes).astype(span.total.centered.dtype)
