@@ -13,7 +13,8 @@ from sdpmetric.core.pairs import pairs_of_labels, target_neighbors
 from sdpmetric.core.triplets import Candidates, Triplets
 from sdpmetric.engine import threads
 from sdpmetric.lmnn import impostors as search
-from sdpmetric.lmnn.sources import LabeledTriplets
+from sdpmetric.lmnn.costs import list_triplets
+from sdpmetric.lmnn.sources import LabeledTriplets, ListedTriplets
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -160,6 +161,18 @@ def test_many_tiles_match_a_tree(n, work, monkeypatch):
         assert tree <= tiles
         assert len(tiles) <= 1.001 * len(tree) + 1
         assert len(tree) > n
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_sample_of_the_examples_stands_for_all(listed):
+    Z, y, targets = embedded(2, n=200)
+    source = LabeledTriplets(targets, y)
+    if listed:
+        triplets = list_triplets(next(source.candidate_blocks(0 * Z, np.zeros(200, np.int32))))
+        source = ListedTriplets.from_triplets(triplets, np.ones(len(triplets)))
+    rng = np.random.default_rng(0)
+    totals = [source.sampled(rng.permutation(200) < 100).total_weight for _ in range(30)]
+    assert np.mean(totals) == pytest.approx(source.total_weight, rel=0.04)
 
 
 def test_triplet_keys_tell_triplets_apart_at_any_size():
