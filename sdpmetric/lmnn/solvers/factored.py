@@ -64,7 +64,8 @@ class FactoredOptions:
     rough: float = 1e-3  # decrease between two looks at which the early level ends
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
     new_search: float = 1e-3  # candidates are searched again when the objective has fallen by this share since then,
-    rare_search: float = 0.06  # and those of many rows, whose searches take long, by this
+    rare_search: float = 0.1  # and those of many rows, whose searches take long, by this,
+    rare_reach: float = 0.15  # as these reach farther
     # How far from the margin candidates are searched. If a search raises the objective of a round by more than one
     # factor, the round's candidates were too few: the width is not finished, and searches reach farther by the other.
     reach: float = 0.1
@@ -230,7 +231,8 @@ def _leave_single(state: State) -> None:
 def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterator[Step]:
     """Do rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma, has_many_rows = OPTIONS.first_width, len(working.rows) > OPTIONS.early_rows
-    rounds, stall, aim, reach = OPTIONS.rounds, OPTIONS.stall, tol, OPTIONS.reach
+    rounds, stall, aim = OPTIONS.rounds, OPTIONS.stall, tol
+    reach = OPTIONS.rare_reach if has_many_rows else OPTIONS.reach
     state.L = working.search(state.L, reach)
     first = working.value(state.L, gamma)
     searched = first.objective  # right after the last search
