@@ -230,6 +230,7 @@ REASONS = {
     ],
     "columns": [lambda: sm.KernelLMNNProblem.from_labels(KERNEL, **PRECOMPUTED).transform(KERNEL[:3, :-1])],
     "every class has one member": [
+        lambda: sm.solve(sm.NCAProblem(X[:4], np.arange(4))),
         lambda: sm.LSMLProblem.from_labels(X[:3], [0, 1, 2]),
         lambda: estimators.LMNN().fit(np.eye(4), [*"abcd"]),
     ],
