@@ -205,9 +205,6 @@ class BoundTerms:
 
     def value(self, L: FloatArray, D: FloatArray | None = None) -> tuple[float, list[FloatArray]]:
         """Return the sum at a factor (r, d) of the metric, with distances D, and the excess of each loss."""
-        if not (L.any() or self.room):
-            at_zero = [loss.value(loss.offset) for loss in self.losses] + [term.value(L) for term in self.regularizers]
-            return math.inf if math.inf in at_zero else math.fsum(at_zero), [loss.offset for loss in self.losses]
         D = self.distances(L) if D is None else D
         u = self.excess(L, D)
         losses = list(zip(self.losses, u, strict=True))
@@ -232,12 +229,7 @@ class BoundTerms:
         sizes = np.abs(components) if errors is None else np.abs(components) + errors
         values = [above(product_above(self.ridge, trace_above(sizes, metric)), 6)]
         images = self.images(X, components.T, None if errors is None else errors.T, metric)
-        if sizes.any() or metric is not None:
-            values += self._losses_above(images, components, sizes, errors)
-        else:
-            for loss in self.losses:
-                error = gamma(ROUNDINGS + 2) * np.abs(loss.offset)
-                values.append(loss.upper_bound(loss.offset - error, loss.offset + error))
+        values += self._losses_above(images, components, sizes, errors)
         if metric is None:
             values += [term.upper_bound(components, errors) for term in self.regularizers]
         else:
