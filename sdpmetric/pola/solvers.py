@@ -21,7 +21,7 @@ from sdpmetric.pola import loops
 from sdpmetric.pola.interior import InteriorPoint
 from sdpmetric.pola.problem import POLAProblem
 from sdpmetric.pola.stream import POLAStream
-from sdpmetric.sums import feasibility
+from sdpmetric.sums import conic, feasibility
 from sdpmetric.sums.dual import SumDual
 from sdpmetric.sums.dual import steps as sum_steps
 
@@ -32,6 +32,7 @@ class POLAOptions:
     evaluations: int = 25  # of L-BFGS-B then
     newton_steps: int = 10  # after these, at most
     max_entries: int = 4 * 10**6  # of the table of pairs and entries of the metric, for the interior point method
+    few_entries: int = 3 * 10**5  # of this table, for the exact program
     interior_steps: int = 60  # at most, of this method
     least_step: float = 1e-6  # share of a step, below which the method stalls
     rounding: float = 1e-11  # of the summands: multipliers may prove a contradiction if their sum is PSD up to this
@@ -47,7 +48,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve batch POLA as a sum on its dual: by an interior point method, or by L-BFGS-B and Newton's method.
 
     These two come first if a slack costs so little that most multipliers are at their bounds, and alone for many pairs
-    of many features.
+    of many features. What they do not prove, the exact program may.
     """
     is_hard, dual = problem.slack_weight is None, SumDual(problem.as_sum().total)
     yield Step.certified(problem, problem.zero, problem.repeated) if is_hard else _zero(problem)
@@ -56,12 +57,16 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
         for n_steps, point in enumerate(islice(dual.newton(a, budget), OPTIONS.newton_steps), 1):
             step = _step(problem, point.metric, point.value, point.multipliers)
             yield replace(step, stop=_reason(step, tol, n_steps == OPTIONS.newton_steps))
-    if len(problem.pairs) * math.comb(len(dual.target) + 1, 2) <= OPTIONS.max_entries:
+    n_entries = len(problem.pairs) * math.comb(len(dual.target) + 1, 2)
+    if n_entries <= OPTIONS.max_entries:
         is_feasible = yield from _interior_steps(problem, dual, budget, tol)
         if not is_feasible:
             yield from _feasible_steps(problem, budget, tol)
     for step in sum_steps(problem.as_sum(), budget, tol):
         yield _of_sum(problem, step)
+    if n_entries <= OPTIONS.few_entries:  # features of very different scales leave Newton's method without a proof
+        for step in conic.steps(problem, budget, tol):
+            yield replace(step, status=None)
 
 
 def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:

@@ -77,10 +77,8 @@ def test_proofs_are_accepted(name, folder):
 def test_a_proof_holds_the_combination_of_bases_whose_objective_it_claims(seed, tmp_path):
     """Components in single precision are near several combinations of rank-one metrics."""
     rng = np.random.default_rng(seed)
-    X, triplets = (
-        rng.normal(size=(9, 3)).astype(np.float32),
-        rng.permuted(np.tile(np.arange(9), (15, 1)), axis=1)[:, :3],
-    )
+    X = rng.normal(size=(9, 3)).astype(np.float32)
+    triplets = rng.permuted(np.tile(np.arange(9), (15, 1)), axis=1)[:, :3]
     problem = sm.SCMLProblem(X, triplets, rng.normal(size=(6, 3)))
     sm.solve(problem, "highs").save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
     assert run(tmp_path)[0] == 0
