@@ -46,8 +46,6 @@ class Printer:
     write: Callable[[str], None] = field(default=say, kw_only=False)
     interval: float = 0.5
     stream: bool = False
-    tol: float | None = None
-    _fell: tuple[float, float, float] = (math.nan,) * 3  # when the gap fell last, to what, and how fast its logarithm
     _last: float = -math.inf
     _best: float = math.inf
     _bound: float = -math.inf
@@ -57,7 +55,6 @@ class Printer:
         self._best = row.objective if self.stream else min(self._best, row.objective)
         self._bound = row.lower_bound if self.stream else max(self._bound, row.lower_bound)
         gap = relative_gap(self._best, self._bound)
-        seconds_left = self._seconds_left(row.seconds, gap)
         blank = not (math.isfinite(row.objective) or math.isfinite(row.lower_bound))
         if blank or row.seconds - self._last < self.interval:
             return
@@ -74,21 +71,8 @@ class Printer:
             number_or_blank(row.step_size, "8.2e"),
             f"{row.n_active:7d}" if row.n_active or math.isfinite(row.objective) else "",
             *([number_or_blank(row.score, "7.4f")] if scored else []),
-            *([f"{seconds_left:.0f} s left"] if math.isfinite(seconds_left) else []),
         )
         self.write(" ".join(cells).rstrip())
-
-    def _seconds_left(self, seconds: float, gap: float) -> float:
-        """Return the time until the gap closes at its latest rate, or NaN if that is unknown."""
-        last_fall, before, rate = self._fell
-        if math.isfinite(gap) and gap > 0.0 and not gap >= before:
-            if seconds > last_fall and before / gap > 1.0:
-                rate = math.log(before / gap) / (seconds - last_fall)
-            self._fell = seconds, gap, rate
-        if self.tol is None or self.stream or not self.tol < gap < math.inf:
-            return math.nan
-        seconds_left = math.log(gap / self.tol) / rate - (seconds - self._fell[0])
-        return seconds_left if seconds_left > 0.0 else math.nan
 
     def end(self, solution: Solution) -> None:
         self.write(str(solution))

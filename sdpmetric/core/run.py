@@ -396,7 +396,7 @@ def solve(
         raise TypeError(
             f"solver {entry.name!r} of {type(problem).__name__} runs on the threads of this process; leave engine= out."
         )
-    printer = Printer(stream=entry.stream, tol=tol) if verbose else None
+    printer = Printer(stream=entry.stream) if verbose else None
     budget = Budget(max_time, max_iter)
     with using(client_of(engine)):
         run = Run(
