@@ -42,7 +42,7 @@ def _print_version(requested: bool) -> None:
 
 
 @app.callback()
-def about(
+def options_of_all(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,

@@ -227,8 +227,8 @@ def check_arrays(arrays: Mapping[str, NDArray[np.generic]], schema: Mapping[str,
                 break
         else:
             wanted = " or ".join(f"({shape.replace(' ', ', ')})" for shape in shapes)
-            known = ", ".join(f"{key} = {size}" for key, size in sizes.items())
-            raise ValueError(f"{name} has shape {array.shape}, not {wanted}{f' with {known}' if known else ''}.")
+            agreed = ", ".join(f"{key} = {size}" for key, size in sizes.items())
+            raise ValueError(f"{name} has shape {array.shape}, not {wanted}{f' with {agreed}' if agreed else ''}.")
 
 
 def read_json(arrays: Mapping[str, NDArray[np.generic]], name: str) -> dict[str, object]:

@@ -74,7 +74,7 @@ class Printer:
         )
         self.write(" ".join(cells).rstrip())
 
-    def end(self, solution: Solution) -> None:
+    def write_end(self, solution: Solution) -> None:
         self.write(str(solution))
 
 

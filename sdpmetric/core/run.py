@@ -412,7 +412,7 @@ def solve(
         )
         solution = run.over(attempts(run, solvers, options))
     if printer is not None:
-        printer.end(solution)
+        printer.write_end(solution)
     return solution
 
 
