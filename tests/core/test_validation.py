@@ -77,7 +77,7 @@ REFUSED = {
         "missing dates; drop those rows": [np.where(Y == 0, np.datetime64("NaT"), Y.astype("M8[D]"))],
     },
     "target_neighbors": {
-        "indices outside": [with_entry(RING, 3, N), with_entry(RING, 3, -1)],
+        "indices outside": [with_entry(RING, 3, N), with_entry(RING, 3, -2)],
         "its own target neighbor": [with_entry(RING, 3, 3), neighbors((4, 4))],
         "has another label": [with_entry(RING, 3, 7), neighbors((2, 8))],
         "twice in one row": [np.repeat(RING, 2, axis=1)],
