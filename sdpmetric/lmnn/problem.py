@@ -302,10 +302,10 @@ class LargeMarginProblem(PrintedProblem):
     def _push_sums(self, images: Sequence[Images], *, slopes: bool) -> PushSums:
         """Return sums over all triplets: in closed form if every hinge is 1 or 0, else by a search."""
         push, cones, n = self.push, self.cones, len(self.X)
+        sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
         costs = zip(self.pull_costs, images, strict=True)
         furthest = np.max([image.distances(c.first, c.second)[1].max(initial=0.0) for c, image in costs])
         furthest_target = float(with_error(furthest, max(image.distance_error for image in images)))
-        sums = PushSums.none(push, [cone.rank for cone in cones], slopes=slopes)
         if not math.isfinite(furthest_target):  # hinges are no floats
             sums.losses.append(math.inf)
             return sums

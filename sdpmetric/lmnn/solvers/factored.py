@@ -65,7 +65,8 @@ class FactoredOptions:
     next_proof: float = 0.3  # a proof is made when the descent is so much slower than at the last one
     new_search: float = 1e-3  # candidates are searched again when the objective has fallen by this share since then,
     rare_search: float = 0.1  # and those of many rows, whose searches take long, by this,
-    rare_reach: float = 0.15  # as these reach farther
+    rare_reach: float = 0.15  # as these reach farther; the descent then aims at this share of the tolerance, since
+    rare_aim: float = 0.7  # a certificate that finds what the list lacks takes as long as all else
     # How far from the margin candidates are searched. If a search raises the objective of a round by more than one
     # factor, the round's candidates were too few: the width is not finished, and searches reach farther by the other.
     reach: float = 0.1
@@ -231,15 +232,16 @@ def _leave_single(state: State) -> None:
 def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterator[Step]:
     """Do rounds over all anchors, each from an exhaustive search, until the gap is proven."""
     gamma, has_many_rows = OPTIONS.first_width, len(working.rows) > OPTIONS.early_rows
-    rounds, stall, aim = OPTIONS.rounds, OPTIONS.stall, tol
-    reach = OPTIONS.rare_reach if has_many_rows else OPTIONS.reach
+    rounds, stall, aim, reach, share = OPTIONS.rounds, OPTIONS.stall, tol, OPTIONS.reach, 1.0
+    if has_many_rows:
+        reach, share = OPTIONS.rare_reach, OPTIONS.rare_aim
     state.L = working.search(state.L, reach)
     first = working.value(state.L, gamma)
     searched = first.objective  # right after the last search
     objective = searched if working.is_whole else math.inf
     yield Step(state.components, objective=objective, step_size=gamma, n_active=first.n_active)
     while gamma >= OPTIONS.last_width:
-        rule = StopRule(working, gamma, aim, state.lower_bound, stall)
+        rule = StopRule(working, gamma, aim, state.lower_bound, stall, share * OPTIONS.aimed_share * aim)
         reason = descend(state, working, gamma, rule)
         value = working.value(state.L, gamma)
         objective = value.objective
@@ -252,7 +254,7 @@ def refine_until_proven(state: State, working: WorkingSet, tol: float) -> Iterat
         gap_of_smoothing = bound.smoothing_loss / objective
         n_left = rounds - 1
         rounds = n_left if _gap(objective, bound.value) > OPTIONS.close_ratio(tol) * gap_of_smoothing else 0
-        is_closed = _gap(objective, state.lower_bound) <= aim
+        is_closed = _gap(objective, state.lower_bound) <= share * aim
         if is_closed and went_far and has_many_rows and working.is_whole:  # a certificate, too, takes long
             step, last_searched = _step(state, working, gamma, reach), searched
             searched, is_closed = step.objective, _gap(step.objective, state.lower_bound) <= aim
@@ -298,6 +300,7 @@ class StopRule:
     tol: float
     lower_bound: float
     stall: float
+    aim: float  # a gap that ends the round
     best: Bound | None = None
     value: float = math.inf
     gap_of_descent: float = 0.0  # at the last proof
@@ -318,7 +321,7 @@ class StopRule:
         bound = prove(self.working.hinges, L, self.gamma)
         if self.best is None or bound.value > self.best.value:
             self.best = bound
-        objective, aim = self.working.value(L, self.gamma).objective, OPTIONS.aimed_share * self.tol
+        objective, aim = self.working.value(L, self.gamma).objective, self.aim
         gap, gap_of_smoothing = _gap(objective, bound.value), bound.smoothing_loss / objective
         self.gap_of_descent = gap - gap_of_smoothing
         # A narrower width is needed if the gap of the smoothing exceeds half the tolerance.
