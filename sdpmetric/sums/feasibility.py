@@ -23,7 +23,7 @@ from sdpmetric.core.certificate import InfeasibilityCertificate
 from sdpmetric.linalg import exact, psd
 from sdpmetric.linalg.distances import adjoint
 from sdpmetric.linalg.exact import separated
-from sdpmetric.linalg.rigorous.directed import sum_below
+from sdpmetric.linalg.rigorous.directed import U, sum_below
 from sdpmetric.linalg.rigorous.forms import Form
 from sdpmetric.linalg.search import lbfgs
 from sdpmetric.sums.bound_terms import BoundTerms
@@ -64,14 +64,17 @@ def smallest_cost(total: BoundTerms) -> float:
 
 def _free_at_target(X: NDArray[np.floating], total: BoundTerms) -> bool:
     """Return whether the target of the one regularizer is a metric, and everything else costs nothing there."""
-    if len(total.regularizers) != 1 or total.span is not None:
-        return False
     target = total.regularizers[0].zero
+    if len(total.regularizers) != 1 or (total.span is not None and not psd.is_diagonal(target)):
+        return False
     values, vectors = np.linalg.eigh(target)
     if not (values[0] > 0.0 and Form.congruent(target, vectors / np.sqrt(values)).smallest_eigenvalue > 0.0):
         return False
     losses = replace(total, terms=tuple(term for term in total.terms if not term.regularizers))
-    return not losses.terms or losses.upper_bound(X, psd.factor(target), None, target) <= 0.0
+    L = psd.factor(target)
+    # In a span no metric of all features can be given; roots of a diagonal are rounded once.
+    errors, metric = (None, target) if total.span is None else (2.0 * U * L, None)
+    return not losses.terms or losses.upper_bound(X, L, errors, metric) <= 0.0
 
 
 def _free_in_null_directions(X: NDArray[np.floating], total: BoundTerms) -> bool:
