@@ -113,10 +113,10 @@ class Hinges:
     def forms(self, N: FloatArray) -> FloatArray:
         """Return ``<B_t, N>`` of each triplet for symmetric matrices, (c, p, p)."""
         C, rows = self.candidates, self.candidates.rows
-        impostor_forms = pair_forms(self.points, N, self.blocks, C.anchors[rows], C.impostors)
-        targets = np.maximum(self.bases, 0).ravel(), np.maximum(C.targets, 0).ravel()
-        target_forms = pair_forms(self.points, N, self.blocks, *targets).reshape(C.targets.shape)
-        return impostor_forms[:, None] - target_forms[rows]
+        first = np.concatenate([C.anchors[rows], np.maximum(self.bases, 0).ravel()])
+        second = np.concatenate([C.impostors, np.maximum(C.targets, 0).ravel()])
+        impostor_forms, target_forms = np.split(pair_forms(self.points, N, self.blocks, first, second), [len(rows)])
+        return impostor_forms[:, None] - target_forms.reshape(C.targets.shape)[rows]
 
     # -- multipliers --------------------------------------------------------------------------------------------------
 
