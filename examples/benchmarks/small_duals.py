@@ -90,7 +90,7 @@ def pola(seed: int) -> None:
                     for name in ("dual", "conic")
                 }
                 spent = [milliseconds(run, 1 if slow else 3) for run in runs.values()]
-                with patch.object(solvers, "OPTIONS", replace(solvers.OPTIONS, max_entries=0)):
+                with patch.object(solvers, "OPTIONS", replace(solvers.OPTIONS, max_entries=0, max_hard_entries=0)):
                     spent.insert(1, milliseconds(runs["dual"], 1 if slow else 3))
                 kind = "hard" if weight is None else f"slack weight {weight:g}"
                 kind += ", a tenth flipped" if labels is flipped else ""

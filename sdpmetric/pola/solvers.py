@@ -31,7 +31,8 @@ class POLAOptions:
     small_gap: float = 0.5  # at the largest multipliers, if a slack costs little: most are optimal
     evaluations: int = 25  # of L-BFGS-B then
     newton_steps: int = 10  # after these, at most
-    max_entries: int = 4 * 10**6  # of the table of pairs and entries of the metric, for the interior point method
+    max_entries: int = 10**6  # pairs times entries of the metric for the interior point method; then rounds are faster
+    max_hard_entries: int = 4 * 10**6  # the same with hard margins, which may contradict each other
     few_entries: int = 3 * 10**5  # of this table, for the exact program
     interior_steps: int = 60  # at most, of this method
     least_step: float = 1e-6  # share of a step, below which the method stalls
@@ -58,7 +59,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
             step = _step(problem, point.metric, point.value, point.multipliers)
             yield replace(step, stop=_reason(step, tol, n_steps == OPTIONS.newton_steps))
     n_entries = len(problem.pairs) * math.comb(len(dual.target) + 1, 2)
-    if n_entries <= OPTIONS.max_entries:
+    if n_entries <= (OPTIONS.max_hard_entries if is_hard else OPTIONS.max_entries):
         is_feasible = yield from _interior_steps(problem, dual, budget, tol)
         if not is_feasible:
             yield from _feasible_steps(problem, budget, tol)
