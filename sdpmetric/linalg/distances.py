@@ -37,7 +37,7 @@ def distance(Z: NDArray[np.floating], i: int, j: int) -> float:
 @in_parts(_of_pairs)
 @loop(nogil=True, fastmath=FAST)
 def pair_distances(run: Run, Z: FloatArray, first: IndexArray, second: IndexArray, out: FloatArray) -> None:
-    """Return squared Euclidean distances between rows of Z."""
+    """Write squared Euclidean distances between rows of Z."""
     for p in range(run[0], run[1]):
         out[p] = distance(Z, first[p], second[p])
 
@@ -47,7 +47,7 @@ def pair_distances(run: Run, Z: FloatArray, first: IndexArray, second: IndexArra
 def forms_of_pairs(
     run: Run, P: FloatArray, first: IndexArray, second: IndexArray, W: FloatArray, out: FloatArray
 ) -> None:
-    """Return the forms ``(P_i - P_j) . (W_i - W_j)``."""
+    """Write the forms ``(P_i - P_j) . (W_i - W_j)``."""
     for p in range(run[0], run[1]):
         i, j, s = first[p], second[p], 0.0
         for q in range(P.shape[1]):
@@ -92,7 +92,7 @@ def distance_bounds(
     low: FloatArray,
     high: FloatArray,
 ) -> None:
-    """Return bounds of squared distances of exact points within `errors` of rows of P."""
+    """Write bounds of squared distances of exact points within `errors` of rows of P."""
     for p in range(run[0], run[1]):
         length = math.sqrt(distance(P, first[p], second[p]))
         low[p], high[p] = length_bounds(length, g, errors[first[p]] + errors[second[p]])

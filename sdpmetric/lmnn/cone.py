@@ -109,7 +109,7 @@ class DualCone:
 
     @cached
     def separated_groups(self) -> IndexArray:
-        """Return groups of examples, (n,): two groups provably differ in a direction that costs nothing."""
+        """Groups of examples, (n,): two groups provably differ in a direction that costs nothing."""
         pull = self.pull
         if pull.ridge or pull.coordinates.null.shape[1] == 0:
             return np.zeros(len(self.X), dtype=np.int32)

@@ -477,7 +477,7 @@ class POLAProblem(PrintedProblem):
 
     @published
     def repeated(self) -> FloatArray:
-        """Return multipliers (p,) of the contradictions that need no search, or zeros.
+        """Multipliers (p,) of the contradictions that need no search, or zeros.
 
         Those are pairs with the same difference, up to its sign, that are similar and dissimilar, and dissimilar pairs
         of equal points.

@@ -371,7 +371,7 @@ class Canonical:
 
     @cached
     def _numbered(self) -> Solution:
-        """Return the variables and dual values of a solution with entries numbered from 1."""
+        """The variables and dual values of a solution with entries numbered from 1."""
         return self._inverted(np.arange(1.0, len(self.program.c) + 1), np.arange(1.0, len(self.used_rows) + 1))
 
     @cached

@@ -159,7 +159,7 @@ class Slack:
 
     @cached
     def basis(self) -> tuple[FloatArray, FloatArray]:
-        """Return coordinates (k, p) of the domain that give the data unit variance, and their inverse (p, k).
+        """Coordinates (k, p) of the domain that give the data unit variance, and their inverse (p, k).
 
         Where terms look at the metric itself there are k of them; else directions without variation are left out.
         """

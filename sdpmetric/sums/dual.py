@@ -163,7 +163,7 @@ class SumDual(MarginSum):
 
     @cached
     def units(self) -> FloatArray:
-        """Return units of the multipliers that make the curvature along each at most about 1, (m,)."""
+        """Units of the multipliers that make the curvature along each at most about 1, (m,)."""
         norms = abs(self.combination) @ distances(*self.total.points)  # not below those of the matrices A_i
         return np.where(norms > 0.0, math.sqrt(self.weight) / np.maximum(norms, 1e-100), 1.0)
 

@@ -320,7 +320,7 @@ class MetricProblem(PrintedProblem):
 
     @published
     def descent_start(self) -> tuple[FloatArray, float, float]:
-        """Return coordinates T, (k, p), for descent, the multiple of T to start at, and the objective's size.
+        """Coordinates T, (k, p), for descent, the multiple of T to start at, and the objective's size.
 
         In coordinates that whiten the costs, f is the objective of the best multiple of the identity, V the
         differences of n pairs, and ``T T^T = (I / f + V^T V / n)^(-1)``: a direction is as long as an objective of f

@@ -279,7 +279,7 @@ class MarginLoss(Term):
 
     @cached
     def _signs(self) -> FloatArray:
-        """Return the sign of each row of the combination: 1 or -1 if no entry has the other sign, else 0, (m,)."""
+        """The sign of each row of the combination: 1 or -1 if no entry has the other sign, else 0, (m,)."""
         K = self.combination
         low, high = (extreme.toarray().ravel() for extreme in (K.min(axis=1), K.max(axis=1)))
         return np.where(low >= 0.0, 1.0, np.where(high <= 0.0, -1.0, 0.0))
