@@ -60,9 +60,9 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
             yield replace(step, stop=_reason(step, tol, n_steps == OPTIONS.newton_steps))
     n_entries = len(problem.pairs) * math.comb(len(dual.target) + 1, 2)
     if n_entries <= (OPTIONS.max_hard_entries if is_hard else OPTIONS.max_entries):
-        is_feasible = yield from _interior_steps(problem, dual, budget, tol)
-        if not is_feasible:
-            yield from _feasible_steps(problem, budget, tol)
+        is_better = yield from _interior_steps(problem, dual, budget, tol)
+        if not is_better:
+            yield from _whitened_steps(problem, budget, tol)
     for step in sum_steps(problem.as_sum(), budget, tol):
         yield _of_sum(problem, step)
     if n_entries <= OPTIONS.few_entries:  # features of very different scales leave Newton's method without a proof
@@ -70,8 +70,8 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
             yield replace(step, status=None)
 
 
-def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
-    """Yield points that keep hard margins, or a contradiction, from coordinates that give pairs unit second moments."""
+def _whitened_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
+    """Yield points of small losses, or a contradiction, from coordinates that give pairs unit second moments."""
     V = problem.differences
     sizes = np.sqrt(np.mean(V**2, axis=0))
     sizes[sizes == 0.0] = 1.0
@@ -80,7 +80,8 @@ def _feasible_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterato
     T = (rows[sizable].T / sigma[sizable]) * math.sqrt(len(V)) / sizes[:, None]
     points = np.concatenate([V @ T, np.zeros((1, T.shape[1]))])
     pairs = np.column_stack([np.arange(len(V)), np.full(len(V), len(V))])
-    whitened = POLAProblem(points, pairs, problem.similar, None, problem.initial_threshold)
+    weights = problem.slack_weight, problem.initial_threshold, problem.pair_weights
+    whitened = POLAProblem(points, pairs, problem.similar, *weights)
     for step in _interior_steps(whitened, SumDual(whitened.as_sum().total), budget, tol):
         if math.isfinite(step.objective):
             yield Step.certified(problem, step.components @ T.T)
@@ -106,9 +107,15 @@ def _zero(problem: POLAProblem) -> Step:
 def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: float) -> Generator[Step, None, bool]:
     """Yield points near the central path, and a proof if multipliers diverge since pairs contradict each other.
 
-    Return whether a point keeps hard margins.
+    Return whether a point is better than the zero metric, as those are that keep hard margins.
     """
-    point, step, is_feasible = InteriorPoint(dual, problem.signs), _zero(problem), problem.slack_weight is not None
+    is_hard, point, step, is_better = (
+        problem.slack_weight is None,
+        InteriorPoint(dual, problem.signs),
+        _zero(problem),
+        False,
+    )
+    objective_of_zero = step.objective
     for n_steps in range(1, OPTIONS.interior_steps + 1):
         budget.spend()
         a = point.multipliers
@@ -118,8 +125,10 @@ def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: fl
             yield replace(step, stop=Stop.STALLED)
             break
         step = _step(problem, point.metric, point.lower_bound, point.multipliers)
-        is_feasible |= math.isfinite(step.objective)
-        for candidate in () if is_feasible else (point.multipliers, np.maximum(point.multipliers - a, 0.0)):
+        is_better |= step.objective < objective_of_zero
+        for candidate in (
+            () if is_better or not is_hard else (point.multipliers, np.maximum(point.multipliers - a, 0.0))
+        ):
             if (proof := _contradiction(problem, dual, candidate)) is not None:
                 yield Step.certified(problem, step.components, proof)
                 return False
@@ -127,7 +136,7 @@ def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: fl
         yield replace(step, stop=Stop.STALLED if is_stalled else _reason(step, tol, n_steps == OPTIONS.interior_steps))
         if is_stalled:
             break
-    return is_feasible
+    return is_better
 
 
 def _reason(step: Step, tol: float, is_last: bool) -> Stop:
