@@ -109,13 +109,8 @@ def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: fl
 
     Return whether a point is better than the zero metric, as those are that keep hard margins.
     """
-    is_hard, point, step, is_better = (
-        problem.slack_weight is None,
-        InteriorPoint(dual, problem.signs),
-        _zero(problem),
-        False,
-    )
-    objective_of_zero = step.objective
+    point, step = InteriorPoint(dual, problem.signs), _zero(problem)
+    objective_of_zero, is_better = step.objective, False
     for n_steps in range(1, OPTIONS.interior_steps + 1):
         budget.spend()
         a = point.multipliers
@@ -126,9 +121,8 @@ def _interior_steps(problem: POLAProblem, dual: SumDual, budget: Budget, tol: fl
             break
         step = _step(problem, point.metric, point.lower_bound, point.multipliers)
         is_better |= step.objective < objective_of_zero
-        for candidate in (
-            () if is_better or not is_hard else (point.multipliers, np.maximum(point.multipliers - a, 0.0))
-        ):
+        may_contradict = problem.slack_weight is None and not is_better
+        for candidate in (point.multipliers, np.maximum(point.multipliers - a, 0.0)) if may_contradict else ():
             if (proof := _contradiction(problem, dual, candidate)) is not None:
                 yield Step.certified(problem, step.components, proof)
                 return False
