@@ -65,11 +65,11 @@ class BadInput(Exception):
 
 
 class Refused(Exception):
-    """What the proof does not prove: the step that fails, and why."""
+    """The step of a proof that fails, and why."""
 
 
 class Work:
-    """What a check costs, counted in multiplications of balls before they are done."""
+    """The cost of a check, counted in multiplications of balls before they are done."""
 
     def __init__(self, cost: int = 1) -> None:
         """Count each multiplication `cost` times."""

@@ -1,4 +1,4 @@
-"""What is proven about one point of one problem, a class for each kind of proof; made by problems, never by solvers."""
+"""Proofs about one point of one problem, a class for each kind of proof; made by problems, never by solvers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the multipliers of a solution mean: support, influence of examples, slacks, and sensitivities."""
+"""The meaning of the multipliers of a solution: support, influence of examples, slacks, and sensitivities."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Printed):
-    """What a solution says about its constraints, its examples and its weights.
+    """The roles of constraints, examples and weights in a solution.
 
     Attributes
     ----------

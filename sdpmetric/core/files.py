@@ -284,7 +284,7 @@ class ProofTerm:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a proof file says; `sdpmetric.check` reads it."""
+    """The content of a proof file; `sdpmetric.check` reads it."""
 
     objective: float | None  # Claimed of the components; None if constraints are proven to contradict each other
     lower_bound: float | None  # And of all metrics

@@ -119,7 +119,7 @@ Ridge = float | Literal["auto"]
 
 @dataclass(frozen=True, eq=False)
 class SampleSize:
-    """What the cost of a metric was learned from."""
+    """The examples that the cost of a metric was learned from."""
 
     examples: int
     directions: int

@@ -1,4 +1,4 @@
-"""What a solver returns: a point, the problem's certificate for it, the status, and the trace."""
+"""The answer of a solver: a point, the problem's certificate for it, the status, and the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solver is given and what it yields: the budget of a solve, its steps, and the trace of them."""
+"""The budget that a solver is given, the steps that it yields, and their trace."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ Score = Callable[[FloatArray], float]
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What a solver reports after some of its iterations: a point, with bounds of the optimum as far as it has them.
+    """The report of a solver after some iterations: a point, with bounds of the optimum as far as it has them.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Ranges:
-    """What numbers of arguments may be."""
+    """The range of the numbers of arguments."""
 
     negative_share: float = 1e-6  # of the largest eigenvalue: more below 0 than this is no metric; so is asymmetry
     rounded_share: float = 1e-12  # of the largest eigenvalue: up to this a negative one may be 0, rounded

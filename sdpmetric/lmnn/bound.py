@@ -66,7 +66,7 @@ def best_multiple_bound(
 
 @dataclass
 class MultiplierSums:
-    """What a lower bound needs of multipliers ``a >= 0``, rounded outward."""
+    """Sums over multipliers ``a >= 0`` that a lower bound needs, rounded outward."""
 
     forms: list[Form]  # sum a_t B_t in the coordinates of each metric's dual cone
     total: float = 0.0  # not above sum a

@@ -261,7 +261,7 @@ class KernelLMNNProblem(LMNNProblem):
 
     @property
     def title(self) -> str:
-        """What certificates are proofs of: the coordinates `X` were computed from the kernel."""
+        """The statement that certificates prove: the coordinates `X` were computed from the kernel."""
         return f"{super().title} on coordinates computed from a kernel, taken as exact"
 
     # -- from coordinates to kernels ------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ class LargeMarginProblem(PrintedProblem):
 
     @cached
     def _pull_scales(self) -> FloatArray:
-        """What a unit of distance of each target pair costs."""
+        """The cost of a unit of distance of each target pair."""
         return (1 - self.push_weight) * self.push.source.target_weights()
 
     @cached

@@ -64,7 +64,7 @@ class SoftNeighborProblem(Problem):
     @property
     @abstractmethod
     def value(self) -> ExampleValue:
-        """What an example's value is."""
+        """The kind of value that each example has."""
 
     @property
     def row_classes(self) -> NDArray[np.int32] | None:

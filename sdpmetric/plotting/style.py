@@ -66,7 +66,7 @@ def look(c: int) -> tuple[str, str]:
 
 @dataclass(eq=False, repr=False)
 class Display:
-    """What all pictures share: two axes, given or new, and their figure."""
+    """The base of all pictures: two axes, given or new, and their figure."""
 
     ax_: list[Axes] = field(init=False)
     figure_: Figure = field(init=False)

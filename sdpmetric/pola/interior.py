@@ -23,7 +23,7 @@ import scipy.linalg
 from sdpmetric.arrays import FloatArray
 from sdpmetric.sums.dual import SumDual
 
-# Share of the way to where a number or an eigenvalue would become 0.
+# Share of the step at which a number or an eigenvalue would become 0.
 SHARE = 0.98
 
 
@@ -73,7 +73,7 @@ class InteriorPoint:
         return float(a @ dual.offset) + dual.constant - 0.5 * square / dual.weight
 
     def advance(self) -> float:
-        """Take a step; return its share of the full one. Raise LinAlgError where rounding leaves the cone."""
+        """Take a step; return its share of the full one. Raise LinAlgError if rounding leaves the cone."""
         dual, soft, a, s, xi = self.dual, self.soft, self.multipliers, self.rooms, self.slacks
         below = np.where(soft, dual.high - a, 1.0)
         L, R = np.linalg.cholesky(self.metric), np.linalg.cholesky(self.matrix)

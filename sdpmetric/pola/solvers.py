@@ -49,7 +49,7 @@ def steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterator[Step]:
     """Solve batch POLA as a sum on its dual: by an interior point method, or by L-BFGS-B and Newton's method.
 
     These two come first if a slack costs so little that most multipliers are at their bounds, and alone for many pairs
-    of many features. What they do not prove, the exact program may.
+    of many features. If they prove too little, the exact program comes last.
     """
     is_hard, dual = problem.slack_weight is None, SumDual(problem.as_sum().total)
     yield Step.certified(problem, problem.zero, problem.repeated) if is_hard else _zero(problem)

@@ -1,4 +1,4 @@
-"""What exact programs have in common: variables by name, a point and multipliers, and CVXPY's solvers with settings."""
+"""Exact programs of all statements: variables by name, a point and multipliers, and CVXPY's solvers with settings."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class Images:
 
     @cached
     def _entry_errors(self) -> FloatArray:
-        """What a unit in each coordinate may add to the error of each coordinate of an image, (d, r)."""
+        """The error of each coordinate of an image for a unit in each coordinate of an example, at most, (d, r)."""
         rounding = gamma(len(self.map) + 3) * np.abs(self.map)
         return rounding if self.map_errors is None else rounding + self.map_errors
 

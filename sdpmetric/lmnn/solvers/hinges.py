@@ -1,7 +1,7 @@
 """The hinges of listed candidates at points: their slopes, sums over them, and the bounds that multipliers prove.
 
 With ``B_t`` for the squared distance to an impostor minus that to a target neighbor, as matrices, a multiplier ``a_t``
-for each triplet makes the dual slack ``C - sum_t a_t B_t`` and, where ``C`` is the identity, a bound by the largest
+for each triplet makes the dual slack ``C - sum_t a_t B_t`` and, if ``C`` is the identity, a bound by the largest
 eigenvalue of ``sum_t a_t B_t``; see `sdpmetric.lmnn.bound`.
 """
 

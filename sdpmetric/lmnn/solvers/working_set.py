@@ -20,7 +20,7 @@ from sdpmetric.lmnn.solvers.hinges import Hinges
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a search does if it meets more candidates than it may list."""
+    """Limits of a search, and its next attempts if it meets more candidates than it may list."""
 
     pairs_per_row: int = 64  # of the data: more are not worth their time, also for fewer anchors
     fewest_pairs: int = 1 << 17  # but these are

@@ -59,7 +59,7 @@ ROUNDINGS = 6
 
 @dataclass(frozen=True)
 class DualText:
-    """What a term adds to a printed dual program: to the objective, to the matrix that is PSD, and constraints."""
+    """The share of a term in a printed dual program: of the objective, of the PSD matrix, and of the constraints."""
 
     value: str
     matrix: str
@@ -126,7 +126,7 @@ class Term(ABC):
 
     @property
     def ridge(self) -> float:
-        """What it adds to the weight of the trace."""
+        """Its share of the weight of the trace."""
         return 0.0
 
     def smallest_cost(self, distance: float, trace: float) -> float:
