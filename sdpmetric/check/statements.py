@@ -56,7 +56,7 @@ class Program:
         self.L, P, self.shares = domain.arrays.values()
         (B, K, Q), (n, d) = self.L.shape, (len(self.shares), len(P))
         self.work.spend(n * (2 * d + 2 * Q + 3 * B * K + B * Q) + (B * d) ** 2, (n * Q + B * d * d) * (d + B * K + Q))
-        X, file_choice, is_identity = data["X"], "the file's own choice", np.array_equal(P, np.eye(*P.shape))
+        X, file_choice, is_identity = data["X"], "the file's own choice", np.array_equal(P, np.eye(len(P)))
         if domain.kind == "threshold":
             X = np.block([[X, np.zeros((len(X), 1))], [X[:1], np.ones((1, 1))]])
         self.X, self.P, self.diagonal, self.words = X, balls(P), domain.kind == "diagonal", DOMAINS[domain.kind]

@@ -77,6 +77,8 @@ def _whitened_steps(problem: POLAProblem, budget: Budget, tol: float) -> Iterato
     sizes[sizes == 0.0] = 1.0
     _, sigma, rows = np.linalg.svd(V / sizes, full_matrices=False)
     sizable = sigma > psd.RANK_TOLERANCE * sigma.max(initial=0.0)
+    if not sizable.any():  # all pairs are of equal examples
+        return
     T = (rows[sizable].T / sigma[sizable]) * math.sqrt(len(V)) / sizes[:, None]
     points = np.concatenate([V @ T, np.zeros((1, T.shape[1]))])
     pairs = np.column_stack([np.arange(len(V)), np.full(len(V), len(V))])

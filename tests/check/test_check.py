@@ -73,6 +73,13 @@ def test_proofs_are_accepted(name, folder):
     assert low >= certificate.lower_bound - 1e-7 * abs(certificate.lower_bound)
 
 
+def test_bases_may_be_the_first_features(tmp_path):
+    X = np.random.default_rng(0).normal(size=(6, 4))
+    problem = sm.SCMLProblem(X, [[0, 1, 2], [3, 4, 5]], np.eye(2, 4))
+    sm.solve(problem).save_proof(tmp_path / "proof.npz", tmp_path / "data.npz")
+    assert run(tmp_path)[0] == 0
+
+
 @pytest.mark.parametrize("seed", [1, 7, 11, 17, 18])
 def test_a_proof_holds_the_combination_of_bases_whose_objective_it_claims(seed, tmp_path):
     """Components in single precision are near several combinations of rank-one metrics."""

@@ -114,6 +114,8 @@ def test_dissimilar_pairs_of_equal_points() -> None:
     # One unit of slack beyond b = 1 for the pair that no metric can tell apart.
     soft = sm.solve(sm.POLAProblem(X, [[0, 1]], [False], 0.3))
     assert_same(soft.objective, 0.6)
+    for weight in (None, 0.3):  # a similar pair costs nothing, and no coordinates whiten it
+        assert sm.solve(sm.POLAProblem(X, [[0, 1]], [True], weight)).objective < 1e-12
 
 
 @pytest.mark.parametrize("solver", PROMISES)
