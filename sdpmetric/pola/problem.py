@@ -373,10 +373,11 @@ class POLAProblem(PrintedProblem):
     ) -> Certificate:
         """Certify any point; see `Problem.certify`. Multipliers are those of `as_sum`, which proves the lower bound.
 
-        A point that nearly satisfies the hard margins gets the certificate of its `repair`; a point that misses a
-        margin by more than 1e-3 of the threshold has an infinite objective. If the pairs of hard margins contradict
-        each other, and multipliers that prove it, objective and lower bound are infinite and
-        `InfeasibilityCertificate.contradiction` lists the pairs.
+        A point that nearly satisfies the hard margins gets the certificate of its `repair`, and its objective is that
+        of a multiple of metric and threshold that is proven to satisfy them. A point that misses a margin by more than
+        1e-3 of the threshold has an infinite objective. If the pairs of hard margins contradict each other, and
+        multipliers prove it, objective and lower bound are infinite and `InfeasibilityCertificate.contradiction` lists
+        the pairs.
 
         Parameters
         ----------

@@ -30,6 +30,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import Bounds
 
 from sdpmetric.arrays import FloatArray
@@ -314,11 +315,11 @@ def _minimize_in_box(
         if not np.isfinite(squared_norm + np.abs(residual).sum()):
             raise OverflowError("multipliers or products of differences are too large for floats")
         if gram is not None:
-            x[free] = scipy.linalg.solve(gram[np.ix_(free, free)] + np.diag(weights), residual, assume_a="pos")
+            x[free] = cho_solve(cho_factor(gram[np.ix_(free, free)] + np.diag(weights)), residual)
         else:
             scaled = F[free] / weights[:, None]
             capacitance = np.eye(F.shape[1]) + F[free].T @ scaled
-            x[free] = residual / weights - scaled @ scipy.linalg.solve(capacitance, scaled.T @ residual, assume_a="pos")
+            x[free] = residual / weights - scaled @ cho_solve(cho_factor(capacitance), scaled.T @ residual)
         slope = linear - F @ (F.T @ x) - diagonal * x
         pulled_in = ((x <= low) & (slope > 0.0)) | ((x >= high) & (slope < 0.0))
         inside = np.where(free, (x > low) & (x < high), pulled_in)
