@@ -291,7 +291,7 @@ class Stated:
 
 def state(table: Table, options: ProblemOptions, held_out: NDArray[np.bool_] | None = None) -> Stated:
     """Prepare data and state the problem for all examples but those that are held out."""
-    kinds = labeled_statements()
+    kinds = labeled_statements(options.statement)
     kind = kinds[check_choice("--statement", options.statement, kinds)]
     takes = [name for name in inspect.signature(kind.from_labels).parameters if name not in ("X", "y")]
     parameters = _parameters(options)

@@ -32,14 +32,16 @@ def _statements(incomplete: str) -> list[str]:
     return [name for name in labeled_statements() if name.startswith(incomplete)]
 
 
-def labeled_statements() -> dict[str, type[Labeled]]:
-    """Import every public statement, and return those that `from_labels` states, by name."""
+def labeled_statements(name: str = "") -> dict[str, type[Labeled]]:
+    """Import public statements, LMNN first, up to that of a name, and return those that `from_labels` states."""
     import sdpmetric
     from sdpmetric.core.problem import Labeled, statements
 
-    for name in sdpmetric.__all__:
-        if name.endswith("Problem"):
-            getattr(sdpmetric, name)
+    for public_name in ("LMNNProblem", *sdpmetric.__all__):
+        if name in statements():
+            break
+        if public_name.endswith("Problem"):
+            getattr(sdpmetric, public_name)
     return {name: kind for name, kind in statements().items() if issubclass(kind, Labeled)}
 
 
