@@ -204,7 +204,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Printed):
-    """The roles of constraints, examples and weights in a solution.
+    """The constraints, examples and weights of a solution, explained by its multipliers.
 
     Attributes
     ----------

@@ -173,9 +173,8 @@ class Run:
 
     def within(self, components: FloatArray) -> FloatArray:
         """Return components of the problem that the solvers work on."""
-        return (
-            self.span.coordinates(components) if self.span is not None and self._is_lifted(components) else components
-        )
+        is_lifted = self._is_lifted(components)
+        return self.span.coordinates(components) if self.span is not None and is_lifted else components
 
     def _is_lifted(self, components: FloatArray) -> bool:
         return bool(components.shape[-1] == self.problem.X.shape[1])

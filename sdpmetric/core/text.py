@@ -49,7 +49,7 @@ def cell(value: object) -> str:
 
 
 class Printed:
-    """Notebooks show it as `print` does."""
+    """Base of values that notebooks show as `print` does."""
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
